@@ -1,0 +1,149 @@
+"""What Tab and `?` say: the options of a magic, and shape, dtype and device of arrays.
+
+Builds on IPython's completer (matcher API v2) and inspector; tested in
+tests/kernel/test_completion.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from IPython.core import oinspect
+from IPython.core.completer import (
+    CompletionContext,
+    SimpleCompletion,
+    SimpleMatcherResult,
+    context_matcher,
+)
+
+from pullback.ipython.array_display import device_text
+from pullback.xla.array import Array
+
+
+def array_type_text(array: Array) -> str:
+    """`float32[100,2]`, as jaxprs write it."""
+    return f"{array.dtype}[{','.join(map(str, array.shape))}]"
+
+
+def array_facts(array: Array) -> str:
+    """One line about an array: type, device, size; or that it is gone."""
+    if array.is_deleted():
+        return f"{array_type_text(array)}, deleted (donated to a compiled function)"
+    n_bytes = array.size * array.dtype.itemsize
+    return f"{array_type_text(array)} on {device_text(array)}, {n_bytes} bytes"
+
+
+# --------------------------------------------------------------------------- options of magics
+
+
+def _magic_name(line: str) -> tuple[str, str] | None:
+    """(`cell` or `line`, name) of the magic that a line calls, wherever it stands in the line."""
+    text = line.lstrip()
+    if text.startswith("%%"):
+        words = text[2:].split(maxsplit=1)
+        return ("cell", words[0]) if words else None
+    before, found, after = line.rpartition("%")
+    is_call = found and (not before.strip() or before.rstrip().endswith("="))
+    words = after.split(maxsplit=1) if is_call else []
+    return ("line", words[0]) if words else None
+
+
+def _parser_of(shell: Any, line: str) -> argparse.ArgumentParser | None:
+    named = _magic_name(line)
+    if named is None:
+        return None
+    kind, name = named
+    function = shell.find_cell_magic(name) if kind == "cell" else shell.find_line_magic(name)
+    return getattr(function, "parser", None)
+
+
+def option_matcher(shell: Any) -> Callable[[CompletionContext], SimpleMatcherResult]:
+    """A matcher for the options of magics declared by `magic_arguments`.
+
+    Args:
+        shell: the shell whose magics are looked up when asked.
+    Returns:
+        a matcher of API v2 for `shell.Completer.custom_matchers`.
+    """
+
+    @context_matcher(identifier="pullback.magic_options", priority=100)
+    def complete_options(context: CompletionContext) -> SimpleMatcherResult:
+        lines = context.full_text.split("\n")
+        line = lines[context.cursor_line][: context.cursor_position]
+        parser = _parser_of(shell, line)
+        if parser is None:
+            return {"completions": [], "suppress": False}
+        words = line.split()
+        if line and not line[-1].isspace():
+            words.pop()
+        token = context.token
+        previous = words[-1] if words else ""
+        for action in parser._actions:
+            if previous in action.option_strings and action.choices:
+                found = [str(choice) for choice in action.choices]
+                kind = "value"
+                break
+        else:
+            if not token.startswith("-"):
+                return {"completions": [], "suppress": False}
+            found = [text for action in parser._actions for text in action.option_strings]
+            kind = "option"
+        matches = [SimpleCompletion(text, type=kind) for text in found if text.startswith(token)]
+        return {"completions": matches, "suppress": bool(matches)}
+
+    return complete_options
+
+
+def install(shell: Any) -> None:
+    """Add the option matcher to a shell; doing it twice changes nothing."""
+    if not any(_is_ours(matcher) for matcher in shell.Completer.custom_matchers):
+        shell.Completer.custom_matchers.append(option_matcher(shell))
+
+
+def uninstall(shell: Any) -> None:
+    """Take the option matcher out again."""
+    kept = [matcher for matcher in shell.Completer.custom_matchers if not _is_ours(matcher)]
+    shell.Completer.custom_matchers[:] = kept
+
+
+def _is_ours(matcher: Any) -> bool:
+    return getattr(matcher, "matcher_identifier", None) == "pullback.magic_options"
+
+
+def with_array_types(
+    completions: list[dict[str, Any]], namespace: Mapping[str, object]
+) -> list[dict[str, Any]]:
+    """Completions with the type of those that name an array written out.
+
+    Args:
+        completions: the entries of a complete_reply's typed metadata.
+        namespace: the user's names.
+    Returns:
+        the same entries; an array's has `float32[3]` as its type.
+    """
+    out = []
+    for entry in completions:
+        value = namespace.get(entry["text"])
+        out.append({**entry, "type": array_type_text(value)} if _is_array(value) else entry)
+    return out
+
+
+def _is_array(value: object) -> bool:
+    return type(value) is Array
+
+
+class ArrayInspector(oinspect.Inspector):
+    """IPython's inspector, which for an array says shape, dtype, device and size."""
+
+    def info(self, obj: Any, oname: str = "", info: Any = None, detail_level: int = 0) -> Any:
+        """The fields that `name?` and Shift-Tab show."""
+        if not _is_array(obj):
+            return super().info(obj, oname, info, detail_level)
+        facts = array_facts(obj)
+        fields = super().info(facts if obj.is_deleted() else obj, oname, info, detail_level)
+        fields.update(type_name=facts, docstring="", class_docstring=None, init_docstring=None)
+        if obj.is_deleted():
+            fields.update(string_form=None, length=None)
+        return fields

@@ -1,0 +1,120 @@
+"""The kernel and the application that starts it.
+
+Builds on ipykernel 7; tested in tests/kernel.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Any, ClassVar
+
+from ipykernel.ipkernel import IPythonKernel
+from ipykernel.kernelapp import IPKernelApp
+from traitlets import Bool, Integer, List, Type, default
+
+from pullback.ipython import jax_alias
+from pullback.ipython.completion import with_array_types
+from pullback.ipython.extension import DETERMINISTIC_VARIABLE, is_deterministic
+from pullback.ipython.interrupts import InterruptNotice
+from pullback.ipython.shell import PullbackShell
+from pullback.xla import client, compile
+
+_COUNT_VARIABLES = ("PULLBACK_NUM_CPU_DEVICES", "JAX_NUM_CPU_DEVICES")
+_TYPED_COMPLETIONS = "_jupyter_types_experimental"
+
+
+def _compiling_now() -> str | None:
+    """The name of a program that XLA is compiling, if any."""
+    running = compile.compiling_now()
+    return running[0][0] if running else None
+
+
+class PullbackKernel(IPythonKernel):
+    """A Jupyter kernel with the engine ready: devices, `import jax`, arrays shown as they are."""
+
+    implementation = "pullback"
+    implementation_version = metadata.version("pullback")
+    shell_class = Type(PullbackShell)
+
+    cpu_devices = Integer(
+        help="How many devices the CPU shows, so that multi-device lessons run on a laptop. "
+        "The environment variables that the engine reads win over the default of 8.",
+    ).tag(config=True)
+
+    provide_jax = Bool(
+        False,
+        help="Serve `import jax` by this engine even where the real jax is installed.",
+    ).tag(config=True)
+
+    deterministic = Bool(
+        help="Leave times, addresses and machine names out of outputs; the environment variable "
+        "PULLBACK_DETERMINISTIC=1 sets it too.",
+    ).tag(config=True)
+
+    help_links = List(
+        [
+            {"text": "JAX's public API", "url": "https://docs.jax.dev/en/latest/jax.html"},
+            {"text": "NumPy reference", "url": "https://numpy.org/doc/stable/reference/"},
+            {"text": "StableHLO specification", "url": "https://openxla.org/stablehlo/spec"},
+            {"text": "XLA", "url": "https://openxla.org/xla"},
+            {"text": "Matplotlib reference", "url": "https://matplotlib.org/stable/api/"},
+            {"text": "IPython reference", "url": "https://ipython.readthedocs.io/en/stable/"},
+            {"text": "Python reference", "url": "https://docs.python.org/3/"},
+        ]
+    ).tag(config=True)
+
+    @default("cpu_devices")
+    def _default_cpu_devices(self) -> int:
+        return client.cpu_device_count() if any(map(os.environ.get, _COUNT_VARIABLES)) else 8
+
+    @default("deterministic")
+    def _default_deterministic(self) -> bool:
+        return is_deterministic()
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        os.environ[DETERMINISTIC_VARIABLE] = "1" if self.deterministic else "0"
+        client.set_cpu_device_count(self.cpu_devices)
+        jax_alias.install(replace_real=self.provide_jax)
+        self._interrupt_notice = InterruptNotice(_compiling_now, self._say)
+
+    def start(self) -> None:
+        """Start serving requests."""
+        super().start()
+        if threading.current_thread() is threading.main_thread():
+            self._interrupt_notice.start()
+
+    def _say(self, text: str) -> None:
+        """Show a line under the running cell, from any thread."""
+        content = {"name": "stdout", "text": text}
+        parent = self.get_parent("shell")
+        self.session.send(
+            self.iopub_socket, "stream", content, parent=parent, ident=self._topic("stream.stdout")
+        )
+
+    def do_complete(self, code: str, cursor_pos: int) -> dict[str, Any]:
+        """ipykernel's completions, the type of arrays written out."""
+        reply = super().do_complete(code, cursor_pos)
+        typed = reply["metadata"].get(_TYPED_COMPLETIONS)
+        if typed:
+            reply["metadata"][_TYPED_COMPLETIONS] = with_array_types(typed, self.shell.user_ns)
+        return reply
+
+
+class PullbackKernelApp(IPKernelApp):
+    """Starts the kernel; reads the same configuration files as ipykernel, and `c.PullbackKernel`."""
+
+    kernel_class = Type(PullbackKernel, klass="ipykernel.kernelbase.Kernel").tag(config=True)
+    classes = [PullbackKernel, PullbackShell, *IPKernelApp.classes[2:]]
+    subcommands: ClassVar[dict[str, Any]] = {}
+
+
+def main(argv: Sequence[str]) -> int:
+    """`python -m pullback -f FILE`: serve until told to stop."""
+    app = PullbackKernelApp.instance()
+    app.initialize(list(argv))
+    app.start()
+    return 0

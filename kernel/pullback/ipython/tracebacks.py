@@ -1,0 +1,167 @@
+"""Tracebacks that show the user's lines and fold the engine's.
+
+Builds on IPython's ultratb; tested in tests/kernel/test_tracebacks.py.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace, TracebackType
+from typing import Any
+
+from IPython.core.ultratb import AutoFormattedTB
+from traitlets import Bool
+from traitlets.config import Configurable
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_ENGINE_FOLDERS = tuple(
+    f"{folder}/" for folder in (_PACKAGE, _PACKAGE.parent / "pullback_magics")
+) + (f"{_PACKAGE.parents[1] / 'magics' / 'pullback_magics'}/",)
+_ALSO_FOLDED = ("/jaxlib/", "<frozen ", "/contextlib.py", "/functools.py")
+
+
+class PullbackTracebacks(Configurable):
+    """The switch: `%config PullbackTracebacks.show_engine_frames = True`."""
+
+    show_engine_frames = Bool(
+        False, help="Show every frame of a traceback instead of folding the engine's."
+    ).tag(config=True)
+
+
+def is_engine_file(filename: str) -> bool:
+    """True for a source file of this project's packages."""
+    return filename.startswith(_ENGINE_FOLDERS)
+
+
+def _is_folded_after_engine(filename: str) -> bool:
+    return any(part in filename for part in _ALSO_FOLDED)
+
+
+def _walk(tb: TracebackType | None) -> Iterator[TracebackType]:
+    while tb is not None:
+        yield tb
+        tb = tb.tb_next
+
+
+def split_frames(
+    tb: TracebackType | None,
+) -> tuple[list[TracebackType], dict[int, list[TracebackType]]]:
+    """The user's frames of a traceback, and the folded ones by the user's frame before them.
+
+    Args:
+        tb: the outermost entry.
+    Returns:
+        the user's entries in order, and the runs of engine entries: run `i` was called by the
+        `i`-th user's entry (run -1 comes before all).
+    """
+    kept: list[TracebackType] = []
+    folded: dict[int, list[TracebackType]] = {}
+    inside = False
+    for entry in _walk(tb):
+        filename = entry.tb_frame.f_code.co_filename
+        inside = is_engine_file(filename) or (inside and _is_folded_after_engine(filename))
+        if inside:
+            folded.setdefault(len(kept) - 1, []).append(entry)
+        else:
+            kept.append(entry)
+    return kept, folded
+
+
+def _chain(entries: list[TracebackType]) -> TracebackType | None:
+    head = None
+    for entry in reversed(entries):
+        head = TracebackType(head, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return head
+
+
+class _FoldedFrames(SimpleNamespace):
+    """Stands in a list of frame records for a run of engine frames."""
+
+    def __init__(self, run: list[TracebackType]) -> None:
+        super().__init__(
+            run=run,
+            _sd=None,
+            frame=SimpleNamespace(f_locals={}),
+            filename=run[-1].tb_frame.f_code.co_filename,
+            lineno=run[-1].tb_lineno,
+        )
+
+    def text(self) -> str:
+        first, last = (entry.tb_frame.f_code.co_name for entry in (self.run[0], self.run[-1]))
+        names = first if len(self.run) == 1 else f"{first} ... {last}"
+        return (
+            f"    [{len(self.run)} engine frame{'s' * (len(self.run) > 1)}: {names}; "
+            "%config PullbackTracebacks.show_engine_frames = True shows all]\n"
+        )
+
+
+class FoldingTB(AutoFormattedTB):
+    """IPython's formatter with runs of engine frames folded into one line each."""
+
+    def __init__(self, *args: Any, switch: PullbackTracebacks, **kwargs: Any) -> None:
+        self.switch = switch
+        super().__init__(*args, **kwargs)
+
+    def get_records(self, etb: TracebackType, context: int, tb_offset: int) -> Any:
+        """The frame records to print, a placeholder for each folded run."""
+        if self.switch.show_engine_frames:
+            return super().get_records(etb, context, tb_offset)
+        kept, folded = split_frames(etb)
+        if not folded:
+            return super().get_records(etb, context, tb_offset)
+        chain = _chain(kept)
+        records = super().get_records(chain, context, tb_offset) if chain is not None else []
+        run_after = {id(kept[i].tb_frame): run for i, run in folded.items() if i >= 0}
+        out: list[Any] = [_FoldedFrames(folded[-1])] if -1 in folded else []
+        for record in records:
+            out.append(record)
+            run = run_after.get(id(record.frame)) if record.frame is not None else None
+            if run:
+                out.append(_FoldedFrames(run))
+        return out
+
+    def format_record(self, frame_info: Any) -> str:
+        """One frame, or the line that stands for a folded run."""
+        if isinstance(frame_info, _FoldedFrames):
+            return frame_info.text()
+        return super().format_record(frame_info)
+
+    def _extract_tb(self, tb: TracebackType | None) -> Any:
+        """The frames of the `Plain` mode."""
+        if tb is None or self.switch.show_engine_frames:
+            return super()._extract_tb(tb)
+        return traceback.extract_tb(_chain(split_frames(tb)[0]))
+
+
+def install(shell: Any) -> PullbackTracebacks:
+    """Fold engine frames in a shell's tracebacks; doing it twice changes nothing.
+
+    Args:
+        shell: an IPython shell, ours or a stock one.
+    Returns:
+        the switch, which `%config PullbackTracebacks` reaches.
+    """
+    current = shell.InteractiveTB
+    if isinstance(current, FoldingTB):
+        return current.switch
+    switch = PullbackTracebacks(parent=shell)
+    folding = FoldingTB(
+        mode=current.mode,
+        theme_name=current._theme_name,
+        tb_offset=current.tb_offset,
+        switch=switch,
+    )
+    folding.stock = current
+    shell.InteractiveTB = folding
+    shell.configurables.append(switch)
+    return switch
+
+
+def uninstall(shell: Any) -> None:
+    """Give a shell its own tracebacks back."""
+    current = shell.InteractiveTB
+    if isinstance(current, FoldingTB):
+        shell.InteractiveTB = current.stock
+        shell.configurables.remove(current.switch)
