@@ -1,0 +1,1 @@
+"""The runtime on jaxlib: devices, arrays, shardings, compilation, dispatch."""

@@ -1,0 +1,225 @@
+"""The devices: one lazily created CPU client, platforms added beside it, the default device.
+
+Builds on xla/compat. Tested in tests/xla/test_client.py.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pullback.xla import compat
+
+Device = compat.Device
+
+_lock = threading.RLock()
+_clients: dict[str, Any] = {}
+_requested_cpu_devices: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """A kind of device that can be had: `make_client()` opens it; the highest `priority` is the default."""
+
+    name: str
+    make_client: Callable[[], Any]
+    priority: int
+    aliases: tuple[str, ...] = ()
+
+
+_platforms: dict[str, Platform] = {}
+_default: dict[
+    str, str
+] = {}  # the default platform's name once found; cleared when platforms change
+
+
+def register_platform(
+    name: str, make_client: Callable[[], Any], *, priority: int, aliases: tuple[str, ...] = ()
+) -> None:
+    """Offer a further platform (a PJRT plugin); it is opened when its devices are first asked for.
+
+    Args:
+        name: as the client's `platform` says it, e.g. "cuda".
+        make_client: opens it; raises RuntimeError saying what is missing.
+        priority: CPU has 0; the default platform is the highest that opens.
+        aliases: further names users may give, e.g. ("gpu",).
+    """
+    with _lock:
+        if name in _clients:
+            raise RuntimeError(f"platform {name!r} is in use already and cannot be replaced")
+        _platforms[name] = Platform(name, make_client, priority, aliases)
+        _default.clear()
+
+
+# --------------------------------------------------------------------------- how many CPU devices
+
+
+def set_cpu_device_count(n: int) -> None:
+    """Let the CPU show `n` devices; only before the first use of a device.
+
+    Raises:
+        RuntimeError: the CPU client exists already with another number.
+        ValueError: n < 1.
+    """
+    global _requested_cpu_devices
+    if n < 1:
+        raise ValueError(f"the number of CPU devices must be at least 1, got {n}")
+    with _lock:
+        open_client = _clients.get("cpu")
+        if open_client is not None and len(open_client.local_devices()) != n:
+            raise RuntimeError(
+                f"the CPU is in use with {len(open_client.local_devices())} device(s) and cannot change to {n}; "
+                "call set_cpu_device_count before the first array, or restart with "
+                f"PULLBACK_NUM_CPU_DEVICES={n} in the environment"
+            )
+        _requested_cpu_devices = n
+
+
+def cpu_device_count() -> int:
+    """How many CPU devices there are, or will be: the set number, the environment's, or 1."""
+    if "cpu" in _clients:
+        return len(_clients["cpu"].local_devices())
+    if _requested_cpu_devices is not None:
+        return _requested_cpu_devices
+    for name in ("PULLBACK_NUM_CPU_DEVICES", "JAX_NUM_CPU_DEVICES"):
+        text = os.environ.get(name, "")
+        if text:
+            if not text.isdecimal() or int(text) < 1:
+                raise ValueError(f"{name} must be a positive whole number, not {text!r}")
+            return int(text)
+    flag = re.search(
+        r"--xla_force_host_platform_device_count[= ](\d+)", os.environ.get("XLA_FLAGS", "")
+    )
+    return max(int(flag[1]), 1) if flag else 1
+
+
+register_platform("cpu", lambda: compat.make_cpu_client(cpu_device_count()), priority=0)
+
+
+# --------------------------------------------------------------------------- clients and devices
+
+
+def _find_platform(name: str) -> Platform:
+    for platform in _platforms.values():
+        if name == platform.name or name in platform.aliases:
+            return platform
+    known = ", ".join(sorted(_platforms))
+    raise RuntimeError(f"unknown backend {name!r}; there are: {known}")
+
+
+def get_client(backend: str | None = None) -> Any:
+    """The PJRT client of a platform (the default one for None), opened at the first call."""
+    with _lock:
+        name = default_backend() if backend is None else _find_platform(backend).name
+        client = _clients.get(name)
+        if client is None:
+            client = _clients[name] = _platforms[name].make_client()
+        return client
+
+
+def default_backend() -> str:
+    """The name of the platform that arrays go to unless told otherwise."""
+    found = _default.get("name")
+    if found is not None:
+        return found
+    with _lock:
+        wanted = (
+            os.environ.get("PULLBACK_PLATFORM") or os.environ.get("JAX_PLATFORMS", "").split(",")[0]
+        )
+        if wanted:
+            name = _find_platform(wanted).name
+        else:
+            name = max(_platforms.values(), key=lambda p: p.priority).name
+        _default["name"] = name
+        return name
+
+
+def devices(backend: str | None = None) -> list[Any]:
+    """All devices of a platform, those of other processes included."""
+    return list(get_client(backend).devices())
+
+
+def local_devices(process_index: int | None = None, backend: str | None = None) -> list[Any]:
+    """The devices of one process (this one for None)."""
+    client = get_client(backend)
+    if process_index is None or process_index == client.process_index():
+        return list(client.local_devices())
+    found = [d for d in client.devices() if d.process_index == process_index]
+    if not found:
+        raise ValueError(f"no process {process_index}; there are {process_count(backend)}")
+    return found
+
+
+def device_count(backend: str | None = None) -> int:
+    """How many devices a platform has over all processes."""
+    return get_client(backend).device_count()
+
+
+def local_device_count(backend: str | None = None) -> int:
+    """How many devices of a platform this process has."""
+    return get_client(backend).local_device_count()
+
+
+def process_index(backend: str | None = None) -> int:
+    """This process's number among those that work together, 0 when alone."""
+    return get_client(backend).process_index()
+
+
+def process_count(backend: str | None = None) -> int:
+    """How many processes work together."""
+    return max((d.process_index for d in devices(backend)), default=0) + 1
+
+
+# --------------------------------------------------------------------------- the default device
+
+# In the dispatcher's key: under another default device the same call compiles for that one.
+_device_override = compat.make_config("pullback_default_device", None, in_jit_key=True)
+_first_device: dict[str, Any] = {}
+
+
+def default_device() -> Any:
+    """The device that new arrays go to: the innermost `using_device`, else the first of the default platform."""
+    override = _device_override.value
+    if override is not None:
+        return override
+    name = _default.get("name")
+    if name is not None and name in _first_device:
+        return _first_device[name]
+    first = local_devices()[0]
+    _first_device[default_backend()] = first
+    return first
+
+
+def set_default_device(device: Any | None) -> None:
+    """Make `device` (or a platform's name) the default in every thread; None undoes it."""
+    _device_override.set_global(_as_device(device))
+
+
+@contextmanager
+def using_device(device: Any | None) -> Iterator[None]:
+    """New arrays and programs go to `device` (or the first one of a named platform) inside, in this thread.
+
+    Example:
+        >>> with using_device(devices()[0]):
+        ...     x = device_put(1.0)
+    """
+    before = _device_override.swap_local(_as_device(device))
+    try:
+        yield
+    finally:
+        _device_override.set_local(before)
+
+
+def _as_device(device: Any | None) -> Any | None:
+    if device is None or isinstance(device, Device):
+        return device
+    if isinstance(device, str):
+        return local_devices(backend=device)[0]
+    raise TypeError(
+        f"expected a device (one of devices()) or a platform's name, got {type(device).__name__}"
+    )
