@@ -16,6 +16,7 @@ import numpy as np
 from pullback.core.aval import make_aval
 from pullback.xla import client, compat
 from pullback.xla import sharding as sharding_lib
+from pullback.xla.wait import wait
 
 _new_array = object.__new__
 
@@ -135,7 +136,7 @@ class Array:
     def block_until_ready(self) -> Array:
         """Wait until the value is there; returns the array."""
         self._check_alive()
-        self._buf.block_until_ready()
+        wait(self._buf)
         return self
 
     def is_ready(self) -> bool:
@@ -444,6 +445,7 @@ def _deleted_error(aval: Any) -> RuntimeError:
 def _to_numpy(array: Array) -> np.ndarray:
     sharding = array.sharding
     buf = array._buf
+    wait(buf)
     if len(sharding.devices) == 1:
         return compat.to_numpy(buf)
     aval = buf.aval
