@@ -31,7 +31,8 @@ class InterruptNotice:
         self._reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
         self._previous = -1
-        self._thread = threading.Thread(target=self._listen, name="pullback-interrupts", daemon=True)
+        name = "pullback-interrupts"
+        self._thread = threading.Thread(target=self._listen, name=name, daemon=True)
 
     def start(self) -> None:
         """Begin to listen; only from the main thread."""

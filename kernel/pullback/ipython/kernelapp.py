@@ -105,7 +105,7 @@ class PullbackKernel(IPythonKernel):
 
 
 class PullbackKernelApp(IPKernelApp):
-    """Starts the kernel; reads the same configuration files as ipykernel, and `c.PullbackKernel`."""
+    """Starts the kernel; reads ipykernel's configuration files, with `c.PullbackKernel` in them."""
 
     kernel_class = Type(PullbackKernel, klass="ipykernel.kernelbase.Kernel").tag(config=True)
     classes = [PullbackKernel, PullbackShell, *IPKernelApp.classes[2:]]

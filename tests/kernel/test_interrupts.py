@@ -1,0 +1,137 @@
+"""The interrupt button: while tracing, running and compiling; ten times in a row."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+import pytest
+
+from pullback.ipython.interrupts import InterruptNotice
+
+# Seconds between the signal and the prompt on a busy two-core machine; the target is "at once".
+AT_ONCE_S = 3.0
+
+
+def interrupt_when_ready(kernel, code, *, delay=0.3):
+    """Interrupt a cell `delay` seconds after it prints `ready`: (result, seconds it took)."""
+    sent = {}
+
+    def on_output(message):
+        if message["msg_type"] == "stream" and "ready" in message["content"]["text"] and not sent:
+            sent["timer"] = threading.Timer(delay, send)
+            sent["timer"].start()
+
+    def send():
+        sent["at"] = time.monotonic()
+        kernel.manager.interrupt_kernel()
+
+    result = kernel.run(code, check=False, on_output=on_output)
+    took = time.monotonic() - sent["at"]
+    return result, took
+
+
+TRACING = (
+    "import jax, jax.numpy as jnp\n"
+    "@jax.jit\n"
+    "def endless(x):\n"
+    "    print('ready', flush=True)\n"
+    "    while True:\n"
+    "        x = x + 1\n"
+    "endless(jnp.ones(3))"
+)
+RUNNING = (
+    "import jax, jax.numpy as jnp\n"
+    "spin = jax.jit(lambda x: jax.lax.while_loop(lambda c: c[0] < 2_000_000_000,\n"
+    "               lambda c: (c[0] + 1, jnp.sin(c[1]) + 1), (0, x)))\n"
+    "compiled = spin.lower(1.0).compile()\n"
+    "print('ready', flush=True)\n"
+    "compiled(1.0)[1].block_until_ready()"
+)
+
+
+def test_an_interrupt_while_tracing(kernel):
+    result, took = interrupt_when_ready(kernel, TRACING)
+    assert result.error_name == "KeyboardInterrupt"
+    assert took < AT_ONCE_S
+    assert kernel.run("print(float(jax.grad(lambda x: x ** 2)(3.0)))").stdout == "6.0\n"
+
+
+@pytest.mark.parametrize("wait", ["x.block_until_ready()", "print(x)", "float(x)", "np.asarray(x)",
+                                  "jax.block_until_ready(x)"])  # fmt: skip
+def test_an_interrupt_while_running(start_kernel, wait):
+    kernel = start_kernel()  # the device goes on computing: the process is thrown away
+    code = RUNNING.replace("compiled(1.0)[1].block_until_ready()", "x = compiled(1.0)[1]\n" + wait)
+    result, took = interrupt_when_ready(kernel, "import numpy as np\n" + code)
+    assert result.error_name == "KeyboardInterrupt"
+    assert took < AT_ONCE_S
+    assert kernel.run("print(1 + 1)").stdout == "2\n"
+    kernel.close()
+
+
+def test_ten_interrupts_in_a_row_leave_the_session_usable(kernel):
+    for _ in range(10):
+        result, took = interrupt_when_ready(kernel, TRACING, delay=0.1)
+        assert result.error_name == "KeyboardInterrupt"
+        assert took < AT_ONCE_S
+    code = (
+        "import jax, jax.numpy as jnp\n"
+        "print(jax.jit(jax.vmap(jax.grad(lambda x: x ** 3)))(jnp.arange(3.0)))"
+    )
+    assert kernel.run(code).stdout == "[ 0.  3. 12.]\n"
+    assert kernel.run("%who_ls").status == "ok"
+
+
+def test_an_interrupt_while_compiling_says_what_it_waits_for(kernel):
+    code = (
+        "import jax, jax.numpy as jnp\n"
+        "@jax.jit\n"
+        "def large(x):\n"
+        "    for i in range(400):\n"
+        "        x = jnp.sort(jnp.sin(x) @ x, axis=i % 2)\n"
+        "    return x\n"
+        "lowered = large.lower(jnp.ones((8, 8)))\n"
+        "print('ready', flush=True)\n"
+        "lowered.compile(compiler_options={'xla_backend_optimization_level': 3})"
+    )
+    result, _ = interrupt_when_ready(kernel, code, delay=0.5)
+    assert result.error_name == "KeyboardInterrupt"
+    assert "XLA is compiling large and cannot be stopped part-way" in result.stdout
+    assert result.stderr == ""
+    assert kernel.run("print(float(jnp.sin(0.0)))").stdout == "0.0\n"
+
+
+def test_an_interrupt_of_ordinary_python_says_nothing_of_xla(kernel):
+    code = "import time\nprint('ready', flush=True)\ntime.sleep(60)"
+    result, took = interrupt_when_ready(kernel, code)
+    assert (result.error_name, result.stdout) == ("KeyboardInterrupt", "ready\n")
+    assert took < AT_ONCE_S
+
+
+class TestNotice:
+    def test_it_speaks_only_while_the_same_program_is_compiled(self):
+        said = []
+        busy = ["f"]
+        notice = InterruptNotice(lambda: busy[0], said.append)
+        previous = signal.signal(signal.SIGINT, lambda *_: None)
+        notice.start()
+        try:
+            signal.raise_signal(signal.SIGINT)
+            deadline = time.monotonic() + 10
+            while not said and time.monotonic() < deadline:
+                time.sleep(0.01)
+            busy[0] = None
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            notice.stop()
+            signal.signal(signal.SIGINT, previous)
+        assert len(said) == 1 and "compiling f" in said[0]
+
+    def test_stopping_gives_the_descriptor_back(self):
+        before = signal.set_wakeup_fd(-1)
+        signal.set_wakeup_fd(before)
+        notice = InterruptNotice(lambda: None, print)
+        notice.start()
+        notice.stop()
+        assert signal.set_wakeup_fd(before) == before

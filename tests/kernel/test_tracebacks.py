@@ -1,0 +1,100 @@
+"""Tracebacks: the user's frames shown, the engine's folded, all of them on request."""
+
+from __future__ import annotations
+
+import pytest
+from IPython.core.ultratb import AutoFormattedTB
+
+from pullback.ipython import tracebacks
+
+FAILING = (
+    "import jax, jax.numpy as jnp\n"
+    "def inner(x):\n"
+    "    return jnp.dot(x, jnp.ones(4))\n"
+    "def outer(x):\n"
+    "    return jax.grad(lambda y: inner(y).sum())(x)\n"
+    "outer(jnp.ones(3))"
+)
+
+
+def test_user_frames_are_shown_and_engine_frames_folded(kernel):
+    text = kernel.run(FAILING, check=False).traceback
+    assert "----> 3     return jnp.dot(x, jnp.ones(4))" in text
+    assert "in outer(x)" in text and "in inner(x)" in text
+    assert "engine frame" in text and "show_engine_frames = True" in text
+    assert "/pullback/" not in text
+
+
+def test_the_switch_shows_all_frames(kernel):
+    kernel.run("%config PullbackTracebacks.show_engine_frames = True")
+    try:
+        text = kernel.run(FAILING, check=False).traceback
+    finally:
+        kernel.run("%config PullbackTracebacks.show_engine_frames = False")
+    assert "/pullback/" in text and "engine frame" not in text
+
+
+@pytest.mark.parametrize("mode", ["Plain", "Context", "Minimal", "Verbose"])
+def test_every_traceback_mode_folds(kernel, mode):
+    kernel.run(f"%xmode {mode}")
+    try:
+        text = kernel.run(FAILING, check=False).traceback
+    finally:
+        kernel.run("%xmode Context")
+    assert "/pullback/" not in text
+    assert text.strip()
+
+
+def test_a_traceback_without_engine_frames_is_as_ipython_prints_it(kernel):
+    text = kernel.run("def f():\n    return 1 / 0\nf()", check=False).traceback
+    assert "engine frame" not in text
+    assert "----> 2     return 1 / 0" in text
+
+
+def test_a_chained_exception_keeps_both_parts(kernel):
+    code = FAILING.replace("outer(jnp.ones(3))", "") + (
+        "try:\n    outer(jnp.ones(3))\nexcept Exception as e:\n    raise KeyError('again') from e"
+    )
+    text = kernel.run(code, check=False).traceback
+    assert "direct cause" in text and "KeyError" in text and "in inner(x)" in text
+    assert "/pullback/" not in text
+
+
+def test_recursion_in_user_code_stays_collapsed(kernel):
+    result = kernel.run("def f(x):\n    return f(x)\nf(1)", check=False)
+    assert result.error_name == "RecursionError"
+    assert len(result.traceback) < 5000
+
+
+def frames_of(code, filename, **names):
+    try:
+        exec(compile(code, filename, "exec"), names)
+    except ZeroDivisionError as error:
+        return error.__traceback__
+    raise AssertionError
+
+
+def test_split_keeps_order_and_counts_runs():
+    inner = "def call(f):\n    return f()\n"
+    engine: dict = {}
+    exec(compile(inner, f"{tracebacks._PACKAGE}/core/x.py", "exec"), engine)
+    tb = frames_of("def g():\n    return 1 / 0\ncall(g)\n", "user.py", call=engine["call"])
+    kept, folded = tracebacks.split_frames(tb)
+    names = [entry.tb_frame.f_code.co_filename for entry in kept]
+    assert names[-2:] == ["user.py", "user.py"]
+    assert [len(run) for run in folded.values()] == [1]
+
+
+def test_install_and_uninstall_restore_the_shell():
+    class Shell:
+        configurables: list = []
+        InteractiveTB = AutoFormattedTB(mode="Context", theme_name="nocolor", tb_offset=1)
+
+    shell = Shell()
+    stock = shell.InteractiveTB
+    switch = tracebacks.install(shell)
+    assert tracebacks.install(shell) is switch
+    assert shell.configurables == [switch]
+    tracebacks.uninstall(shell)
+    tracebacks.uninstall(shell)
+    assert shell.InteractiveTB is stock and shell.configurables == []
