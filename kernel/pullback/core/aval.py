@@ -115,7 +115,7 @@ abstract_token = AbstractToken()
 def tangent_aval(aval: ShapedArray) -> ShapedArray:
     """The type of tangents and cotangents of values of type `aval` (float0 for integers)."""
     if dtypes.is_inexact(aval.dtype):
-        return make_aval(aval.shape, aval.dtype, False) if aval.weak_type else aval
+        return aval
     return make_aval(aval.shape, dtypes.float0, False)
 
 

@@ -12,18 +12,10 @@ from pullback.core.aval import ShapedArray, tangent_aval, typeof
 from pullback.core.batching import AxisData, batch_flat, to_dim
 from pullback.core.jaxpr import Eqn, Jaxpr, close, dce_jaxpr, dce_rules, eval_jaxpr
 from pullback.core.jvp import Zero, jvp_flat, zero_of
+from pullback.core.linearize import LinearizeTrace, LinTracer, Template
 from pullback.core.stage import trace_to_jaxpr
-from pullback.core.tracer import Primitive, extend_axis_env, state
+from pullback.core.tracer import Primitive, backend, state
 from pullback.core.transpose import UndefinedPrimal, backward_pass, cotangent_aval
-
-
-class _Backend:
-    """Compiles and runs a jaxpr on concrete arguments; provided by xla/dispatch.py."""
-
-    run: Callable[..., list[Any]]
-
-
-backend = _Backend()
 
 
 def closed_jaxpr(
@@ -155,10 +147,8 @@ def transpose_jaxpr(
     return cached(jaxpr, ("transpose", linear, zeros), make)
 
 
-def linearize_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> Any:
-    """The jaxpr split into a known part and a linear part (a linearize.Template)."""
-    from pullback.core.linearize import LinearizeTrace, LinTracer, Template
-
+def linearize_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> Template:
+    """The jaxpr split into a known part and a linear part (a Template)."""
     def fun(program: Any, args: list[Any], nz: Sequence[bool]) -> tuple[list, list]:
         trace = LinearizeTrace(state.trace, program)
         numbers = iter(range(len(args)))
@@ -242,8 +232,7 @@ def _jit_transpose(cts: Any, *args: Any, jaxpr: Jaxpr, **params: Any) -> list[An
 def _jit_batch(
     axis: AxisData, args: Any, dims: Any, *, jaxpr: Jaxpr, **params: Any
 ) -> tuple[list, list]:
-    with extend_axis_env(axis.name, axis.size):
-        derived, consts, out_dims = batch_jaxpr(jaxpr, axis, tuple(dims))
+    derived, consts, out_dims = batch_jaxpr(jaxpr, axis, tuple(dims))
     return jit_p.bind(*consts, *args, jaxpr=derived, **params), out_dims
 
 

@@ -2,10 +2,9 @@
 
 While a function runs under a `LinearizeTrace`, its primal operations go to the parent trace at once,
 and what they do to tangents is recorded as a linear program over explicit residuals. Recording is by
-integers and templates, so that it costs little and the program's structure is a hashable key: from
-its second appearance the transpose of that structure is compiled whole.
+integers and templates, so that it costs little and the program's structure is a hashable key.
 
-Builds on jvp.py, stage.py, transpose.py. Source: Radul et al., You Only Linearize Once, POPL 2023.
+Builds on jvp.py, stage.py. Source: Radul et al., You Only Linearize Once, POPL 2023.
 Tested in tests/core/test_linearize.py.
 """
 
@@ -16,15 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core import errors
 from pullback.core.aval import ShapedArray, tangent_aval, typeof
-from pullback.core.call import jit_p
-from pullback.core.jaxpr import Eqn, Jaxpr, Literal, Var, close, eval_jaxpr
-from pullback.core.jvp import Zero, _in_parent, derivative_rule, zero_of
+from pullback.core.jaxpr import Eqn, Jaxpr, Literal, Var, close
+from pullback.core.jvp import _in_parent, derivative_rule, zero_of
 from pullback.core.source import user_source
 from pullback.core.stage import JaxprTrace, JaxprTracer, staging
-from pullback.core.tracer import Primitive, Trace, Tracer, eval_trace, state
-from pullback.core.transpose import UndefinedPrimal, backward_pass
+from pullback.core.tracer import Primitive, Trace, Tracer, backend, eval_trace, state
 
 _SCALARS = (bool, int, float, complex, np.generic)
 
@@ -260,7 +256,7 @@ class LinTracer(Tracer):
         return primal.concrete() if isinstance(primal, Tracer) else primal
 
 
-_templates: dict[tuple, Template] = {}
+templates: dict[tuple, Template] = {}
 _TEMPLATE_LIMIT = 8192
 
 
@@ -309,7 +305,7 @@ class LinearizeTrace(Trace):
     ) -> Any:
         avals = tuple([typeof(p) for p in primals])
         key = (prim, tuple(params.items()) if params else (), avals, nonzero)
-        template = _templates.get(key)
+        template = templates.get(key)
         if template is None:
             template = _new_template(key, prim, params, avals, nonzero)
         state.trace = eval_trace
@@ -318,8 +314,8 @@ class LinearizeTrace(Trace):
                 result = eval_trace.run(prim, tuple(primals), params)
                 results = result if prim.multiple_results else [result]
             else:
-                results = jit_p.impl(  # type: ignore[misc]
-                    *template.known_consts, *primals, jaxpr=template.known, name=prim.name
+                results = backend.run(
+                    template.known, [*template.known_consts, *primals], {"name": prim.name}
                 )
         finally:
             state.trace = self
@@ -351,8 +347,8 @@ class LinearizeTrace(Trace):
 def _new_template(
     key: tuple, prim: Primitive, params: dict, avals: tuple, nonzero: tuple
 ) -> Template:
-    if len(_templates) >= _TEMPLATE_LIMIT:
-        _templates.clear()
+    if len(templates) >= _TEMPLATE_LIMIT:
+        templates.clear()
     template = Template(_rule_as_function(prim, params), avals, nonzero)
     eqns = template.known.eqns
     template.direct = (
@@ -361,188 +357,5 @@ def _new_template(
         and list(eqns[0].invars) == list(template.known.invars)
         and list(eqns[0].outvars) == list(template.known.outvars)
     )
-    _templates[key] = template
+    templates[key] = template
     return template
-
-
-class Linearized:
-    """A linear program with its residuals: what `linearize` and `vjp` keep of a function.
-
-    Attributes:
-        in_avals: types of the inputs' tangents.
-        out_indices: per result the number of its tangent, None where that is zero.
-        out_avals: types of the results' tangents.
-    """
-
-    __slots__ = ("_jaxpr", "in_avals", "out_avals", "out_indices", "program")
-
-    def __init__(
-        self, program: Program, n_in: int, out_indices: list, out_avals: list[ShapedArray]
-    ) -> None:
-        self.program = program
-        self.in_avals = program.avals[:n_in]
-        self.out_indices = out_indices
-        self.out_avals = out_avals
-        self._jaxpr: Jaxpr | None = None
-
-    @property
-    def jaxpr(self) -> Jaxpr:
-        """The linear jaxpr: residuals then tangents to the nonzero tangents of the results."""
-        if self._jaxpr is None:
-            outs = [i for i in self.out_indices if i is not None]
-            self._jaxpr = self.program.to_jaxpr(len(self.in_avals), outs)
-        return self._jaxpr
-
-    @property
-    def residuals(self) -> list[Any]:
-        """The values of the residuals."""
-        return self.program.residuals
-
-    def jvp(self, tangents: Sequence[Any]) -> list[Any]:
-        """Push tangents (arrays) through the linear program."""
-        outs = iter(eval_jaxpr(self.jaxpr, (), *self.residuals, *tangents))
-        return [
-            Zero(a) if i is None else next(outs)
-            for i, a in zip(self.out_indices, self.out_avals, strict=True)
-        ]
-
-    def vjp(self, cotangents: Sequence[Any], on_cotangent: Any = None) -> list[Any]:
-        """Pull cotangents (arrays or `Zero`) back to the inputs."""
-        cts = [
-            ct
-            for ct, i in zip(cotangents, self.out_indices, strict=True)
-            if i is not None
-        ]
-        if all(type(ct) is Zero for ct in cts):
-            return [Zero(a) for a in self.in_avals]
-        if on_cotangent is None and not _is_staged(state.trace):
-            compiled = self._compiled(tuple([type(ct) is Zero for ct in cts]))
-            if compiled is not None:
-                jaxpr, present = compiled
-                args = [ct for ct in cts if type(ct) is not Zero]
-                outs = iter(jit_p.bind(*self.residuals, *args, jaxpr=jaxpr, name="backward"))
-                return [
-                    next(outs) if there else Zero(a)
-                    for there, a in zip(present, self.in_avals, strict=True)
-                ]
-        linear = [UndefinedPrimal(a) for a in self.in_avals]
-        in_cts = backward_pass(
-            self.jaxpr, (), [*self.residuals, *linear], cts, on_cotangent
-        )
-        return in_cts[len(self.residuals) :]
-
-    def _compiled(self, zeros: tuple) -> tuple[Jaxpr, list[bool]] | None:
-        program = self.program
-        key = (
-            tuple(self.in_avals),
-            tuple(program.keys),
-            tuple([typeof(r) for r in program.residuals]),
-            tuple(self.out_indices),
-            zeros,
-        )
-        entry = _backward.get(key)
-        if entry is None:
-            if len(_backward) >= _BACKWARD_LIMIT:
-                del _backward[next(iter(_backward))]
-            _backward[key] = 1
-            return None
-        if type(entry) is int:
-            if entry * _EQNS_PER_CALL < len(program.keys):
-                _backward[key] = entry + 1
-                return None
-            entry = _backward[key] = self._transposed(zeros)
-        return entry
-
-    def _transposed(self, zeros: tuple) -> tuple[Jaxpr, list[bool]]:
-        """The backward pass as a jaxpr: residuals and nonzero cotangents in."""
-        forward = self.jaxpr
-        n_res = len(self.residuals)
-        trace = JaxprTrace(eval_trace, "backward")
-        with staging(trace):
-            residuals = [trace.new_arg(v.aval) for v in forward.invars[:n_res]]
-            args = []
-            cts: list[Any] = []
-            for var, zero in zip(forward.outvars, zeros, strict=True):
-                if zero:
-                    cts.append(Zero(var.aval))
-                else:
-                    args.append(trace.new_arg(var.aval))
-                    cts.append(args[-1])
-            linear = [UndefinedPrimal(a) for a in self.in_avals]
-            in_cts = backward_pass(forward, (), [*residuals, *linear], cts)[n_res:]
-            present = [type(ct) is not Zero for ct in in_cts]
-            outs = [ct for ct in in_cts if type(ct) is not Zero]
-            jaxpr, consts = trace.finish([*residuals, *args], outs)
-        if consts:
-            raise errors.internal_error("the backward pass closes over arrays")
-        return jaxpr, present
-
-
-# Structure of a linear program -> how often it was pulled back, or its compiled transpose.
-_backward: dict[tuple, Any] = {}
-_BACKWARD_LIMIT = 1024
-# A structure is compiled at its second appearance; longer ones, which take seconds to compile,
-# only after they have come back often enough.
-_EQNS_PER_CALL = 300
-
-
-def clear_caches() -> None:
-    """Forget all templates and backward passes."""
-    _templates.clear()
-    _backward.clear()
-
-
-def cache_sizes() -> dict[str, int]:
-    """The number of entries of each cache."""
-    return {"templates": len(_templates), "backward": len(_backward)}
-
-
-def _is_staged(trace: Trace | None) -> bool:
-    while trace is not None:
-        if isinstance(trace, JaxprTrace):
-            return True
-        trace = trace.parent
-    return False
-
-
-def linearize_flat(
-    fun: Callable[..., Sequence[Any]], primals: Sequence[Any], nonzero: Sequence[bool] | None = None
-) -> tuple[list[Any], Linearized]:
-    """Run a function of flat arguments and keep its linear part.
-
-    Args:
-        fun: takes and returns flat sequences of arrays.
-        primals: the point.
-        nonzero: which arguments are varied; all if None.
-
-    Returns:
-        The results and the linear program in the tangents of the varied arguments.
-    """
-    nonzero = [True] * len(primals) if nonzero is None else nonzero
-    in_avals = [
-        tangent_aval(typeof(p)) for p, nz in zip(primals, nonzero, strict=True) if nz
-    ]
-    program = Program(in_avals)
-    trace = LinearizeTrace(state.trace, program)
-    state.trace = trace
-    try:
-        numbers = iter(range(len(primals)))
-        args = [
-            LinTracer(trace, p, next(numbers)) if nz else p
-            for p, nz in zip(primals, nonzero, strict=True)
-        ]
-        outs = fun(*args)
-    finally:
-        state.trace = trace.parent
-        trace.live = False
-        trace.tangents.live = False
-    results, indices = [], []
-    for o in outs:
-        if type(o) is LinTracer and o._trace is trace:
-            results.append(o.primal)
-            indices.append(o.index)
-        else:
-            results.append(o)
-            indices.append(None)
-    out_avals = [tangent_aval(typeof(o)) for o in results]
-    return results, Linearized(program, len(in_avals), indices, out_avals)

@@ -186,8 +186,6 @@ def concrete_or_none(x: Any) -> Any:
 class EvalTrace(Trace):
     """Runs each primitive at once. `run` compiles and executes; xla/dispatch.py provides it."""
 
-    __slots__ = ("run",)
-
     def __init__(self) -> None:
         self.run: Callable[[Primitive, tuple, dict], Any] = _no_backend
 
@@ -208,6 +206,13 @@ def _no_backend(prim: Primitive, args: tuple, params: dict) -> Any:
     raise RuntimeError(f"cannot evaluate {prim.name}: import pullback.xla.dispatch first")
 
 
+class _Backend:
+    """Compiles and runs a jaxpr on concrete arguments; xla/dispatch.py provides `run`."""
+
+    run: Callable[[Any, Any, dict], list[Any]]
+
+
+backend = _Backend()
 eval_trace = EvalTrace()
 _State.trace = eval_trace
 state = _State()

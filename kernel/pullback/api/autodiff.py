@@ -1,0 +1,629 @@
+"""Derivatives: grad, value_and_grad, vjp, jvp, linearize, jacfwd, jacrev, hessian.
+
+Builds on core/reverse.py and core/jvp.py. Tested in tests/api/test_autodiff.py.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.api.vmap import vmap
+from pullback.core import dtypes, errors, pytree
+from pullback.core.aval import ShapedArray, is_arraylike, tangent_aval, typeof
+from pullback.core.jvp import Zero, jvp_flat, materialise
+from pullback.core.reverse import Linearized, linearize_flat
+from pullback.core.source import api_boundary
+from pullback.core.transpose import UndefinedPrimal, backward_pass
+from pullback.core.stage import trace_to_jaxpr
+from pullback.lax import shape as lax_shape
+
+Argnums = int | Sequence[int]
+
+
+def _name(fun: Any) -> str:
+    return getattr(fun, "__name__", type(fun).__name__)
+
+
+def _select(args: tuple, argnums: Argnums, name: str) -> tuple[tuple, Any]:
+    """The varied arguments, and a function that puts new ones in their place."""
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    for n in numbers:
+        if not isinstance(n, int | np.integer):
+            raise TypeError(f"argnums must be an int or a sequence of ints, got {argnums!r}")
+        if not -len(args) <= n < len(args):
+            raise ValueError(
+                f"differentiating with respect to argnums={argnums!r} requires at least "
+                f"{max(numbers) + 1} positional arguments to {name}, got {len(args)}"
+            )
+    numbers = tuple(n % len(args) for n in numbers)
+    if numbers == (0,) and len(args) == 1:
+        return args, None
+
+    def put(new: Sequence[Any]) -> list[Any]:
+        full = list(args)
+        for n, x in zip(numbers, new, strict=True):
+            full[n] = x
+        return full
+
+    return tuple(args[n] for n in numbers), put
+
+
+def _check_input(x: Any, what: str, holomorphic: bool, allow_int: bool) -> None:
+    if not is_arraylike(x):
+        raise TypeError(
+            f"{what}: a value of type {type(x).__name__} is not a valid array type: {x!r:.60}\n"
+            "Instead: differentiate with respect to arrays, or pass it outside of argnums."
+        )
+    dtype = typeof(x).dtype
+    if holomorphic:
+        if not dtypes.issubdtype(dtype, np.complexfloating):
+            raise errors.grad_input_error(what, dtype, "holomorphic")
+    elif dtypes.issubdtype(dtype, np.floating):
+        return
+    elif dtypes.issubdtype(dtype, np.complexfloating):
+        if what.startswith("jacfwd"):
+            raise errors.grad_input_error(what, dtype, "complex")
+    elif not allow_int or not (dtypes.issubdtype(dtype, np.integer) or dtype == np.bool_):
+        raise errors.grad_input_error(what, dtype, "integer")
+
+
+def _check_scalar(x: Any, what: str, holomorphic: bool) -> None:
+    if not is_arraylike(x):
+        raise errors.grad_output_error(what, x, None, "structure")
+    aval = typeof(x)
+    if aval.shape != ():
+        raise errors.grad_output_error(what, x, aval, "shape")
+    if holomorphic:
+        if not dtypes.issubdtype(aval.dtype, np.complexfloating):
+            raise errors.grad_output_error(what, x, aval, "holomorphic")
+    elif dtypes.issubdtype(aval.dtype, np.complexfloating):
+        raise errors.grad_output_error(what, x, aval, "complex")
+    elif not dtypes.issubdtype(aval.dtype, np.floating):
+        raise errors.grad_output_error(what, x, aval, "integer")
+
+
+def _split_aux(result: Any, name: str) -> tuple[Any, Any]:
+    if not (isinstance(result, tuple | list) and len(result) == 2):
+        raise TypeError(
+            f"{name} was differentiated with has_aux=True, so it must return a pair "
+            f"(value, aux), got {type(result).__name__}"
+        )
+    return result[0], result[1]
+
+
+def _one(aval: ShapedArray) -> Any:
+    """The cotangent 1 of a scalar result."""
+    return 1.0 if aval.weak_type and aval.dtype == np.float32 else aval.dtype.type(1)
+
+
+@api_boundary
+def value_and_grad(
+    fun: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., Any]:
+    """A function that returns both the value of `fun` and its gradient.
+
+    Args:
+        fun: a function with a scalar result (with `has_aux`, a pair of a scalar and anything).
+        argnums: positional arguments to differentiate by.
+        has_aux: `fun` returns (value, aux).
+        holomorphic: `fun` is complex-differentiable; arguments and result are complex.
+        allow_int: integer arguments are allowed; their gradient has dtype float0.
+
+    Returns:
+        A function giving (value, gradient), or ((value, aux), gradient). The gradient has the
+        structure of the argument, or is a tuple for a sequence of argnums.
+
+    Raises:
+        TypeError: an argument is not floating point, or the result is not a real scalar.
+
+    Example:
+        >>> value_and_grad(lambda x: x**2)(3.0)
+        (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
+    """
+    return _gradient_function(
+        fun, argnums, has_aux, holomorphic, allow_int, "value_and_grad", lambda v, g: (v, g)
+    )
+
+
+@api_boundary
+def grad(
+    fun: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., Any]:
+    """A function that returns the gradient of the scalar function `fun`.
+
+    Args:
+        fun: a function with a scalar result (with `has_aux`, a pair of a scalar and anything).
+        argnums: positional arguments to differentiate by.
+        has_aux: `fun` returns (value, aux); the result is then (gradient, aux).
+        holomorphic: `fun` is complex-differentiable; arguments and result are complex.
+        allow_int: integer arguments are allowed; their gradient has dtype float0.
+
+    Returns:
+        A function giving the gradient in the structure of the argument, or a tuple for a sequence
+        of argnums.
+
+    Raises:
+        TypeError: an argument is not floating point, or the result is not a real scalar.
+
+    Example:
+        >>> grad(lambda x: x**2)(3.0)
+        Array(6., dtype=float32, weak_type=True)
+    """
+    if has_aux:
+        return _gradient_function(
+            fun, argnums, True, holomorphic, allow_int, "grad", lambda v, g: (g, v[1])
+        )
+    return _gradient_function(
+        fun, argnums, False, holomorphic, allow_int, "grad", lambda v, g: g
+    )
+
+
+def _gradient_function(
+    fun: Callable[..., Any],
+    argnums: Argnums,
+    has_aux: bool,
+    holomorphic: bool,
+    allow_int: bool,
+    what: str,
+    finish: Callable[[Any, Any], Any],
+) -> Callable[..., Any]:
+    if not callable(fun):
+        raise TypeError(f"{what} expects a function, got {type(fun).__name__}: {fun!r:.60}")
+    name = _name(fun)
+    single = isinstance(argnums, int)
+
+    @functools.wraps(fun)
+    @api_boundary
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        varied, put = _select(args, argnums, name)
+        leaves, tree = pytree.tree_flatten(varied[0] if single else varied)
+        for x in leaves:
+            _check_input(x, what, holomorphic, allow_int)
+        aux_tree = None
+
+        def flat(*new: Any) -> list[Any]:
+            nonlocal aux_tree
+            given = pytree.tree_unflatten(tree, new)
+            new_args = (given,) if single else given
+            result = fun(*(new_args if put is None else put(new_args)), **kwargs)
+            if not has_aux:
+                _check_scalar(result, what, holomorphic)
+                return [result]
+            result, aux = _split_aux(result, name)
+            _check_scalar(result, what, holomorphic)
+            aux_leaves, aux_tree = pytree.tree_flatten(aux)
+            return [result, *aux_leaves]
+
+        outs, linear = linearize_flat(flat, leaves)
+        value = outs[0]
+        del linear.out_indices[1:], linear.out_avals[1:]
+        cts = linear.vjp([_one(typeof(value))])
+        gradient = pytree.tree_unflatten(tree, [materialise(ct) for ct in cts])
+        value = _as_array(value)
+        if has_aux:
+            value = value, pytree.tree_unflatten(aux_tree, outs[1:])
+        return finish(value, gradient)
+
+    return gradient
+
+
+def _as_array(x: Any) -> Any:
+    """A number that a function returned as it was given, as an array."""
+    return lax_shape.asarray(x) if isinstance(x, bool | int | float | complex) else x
+
+
+class VJP:
+    """A pullback: cotangents of the result to cotangents of the arguments. May be called twice.
+
+    Kept with it: the residuals. It is a pytree whose leaves they are, so it may be returned from
+    jit.
+    """
+
+    def __init__(self, linear: Linearized, in_tree: Any, out_tree: Any, name: str) -> None:
+        self._linear = linear
+        self._in_tree = in_tree
+        self._out_tree = out_tree
+        self._name = name
+
+    @api_boundary
+    def __call__(self, cotangent: Any) -> Any:
+        """The tuple of cotangents of the arguments.
+
+        Raises:
+            ValueError, TypeError: the cotangent does not have the result's structure or types.
+        """
+        leaves, tree = pytree.tree_flatten(cotangent)
+        if tree != self._out_tree:
+            raise ValueError(
+                f"the cotangent given to the pullback of {self._name} must have the structure of "
+                f"its result:\n  result    {self._out_tree}\n  cotangent {tree}"
+            )
+        for ct, aval in zip(leaves, self._linear.out_avals, strict=True):
+            _check_cotangent(ct, aval, self._name)
+        cts = self._linear.vjp([_float0_to_zero(ct) for ct in leaves])
+        return pytree.tree_unflatten(self._in_tree, [materialise(ct) for ct in cts])
+
+    def __repr__(self) -> str:
+        return f"<pullback of {self._name}>"
+
+
+def _check_cotangent(ct: Any, aval: ShapedArray, name: str) -> None:
+    if getattr(ct, "dtype", None) == dtypes.float0:
+        return
+    given = typeof(ct)
+    if given.shape != aval.shape or (given.dtype != aval.dtype and not given.weak_type):
+        want = "float0" if aval.dtype == dtypes.float0 else aval.str_short()
+        raise ValueError(
+            f"the pullback of {name} expects a cotangent of type {want}, got {given.str_short()}\n"
+            "Instead: pass an array of the result's shape and dtype, such as jnp.ones_like(result)."
+        )
+
+
+def _float0_to_zero(ct: Any) -> Any:
+    dtype = getattr(ct, "dtype", None)
+    return Zero(typeof(ct)) if dtype == dtypes.float0 else ct
+
+
+@api_boundary
+def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = ()) -> Any:
+    """The value of `fun` and its pullback (vector-Jacobian product).
+
+    Args:
+        fun: a function of arrays and pytrees.
+        primals: the point.
+        has_aux: `fun` returns (value, aux).
+
+    Returns:
+        (value, pullback), or (value, pullback, aux). The pullback takes a cotangent like the value
+        and returns a tuple with a cotangent per argument.
+
+    Example:
+        >>> y, pull = vjp(lambda x, y: x * y, 2.0, 3.0)
+        >>> [float(ct) for ct in pull(1.0)]
+        [3.0, 2.0]
+    """
+    name = _name(fun)
+    leaves, tree = pytree.tree_flatten(primals)
+    for x in leaves:
+        typeof(x)
+    trees: list[Any] = []
+
+    def flat(*new: Any) -> list[Any]:
+        result = fun(*pytree.tree_unflatten(tree, new))
+        aux_leaves: list[Any] = []
+        aux_tree = None
+        if has_aux:
+            result, aux = _split_aux(result, name)
+            aux_leaves, aux_tree = pytree.tree_flatten(aux)
+        outs, out_tree = pytree.tree_flatten(result)
+        trees[:] = [out_tree, len(outs), aux_tree]
+        return [*outs, *aux_leaves]
+
+    outs, linear = linearize_flat(flat, leaves)
+    out_tree, n_out, aux_tree = trees
+    del linear.out_indices[n_out:], linear.out_avals[n_out:]
+    value = pytree.tree_unflatten(out_tree, [_as_array(o) for o in outs[:n_out]])
+    pull = VJP(linear, tree, out_tree, name)
+    if has_aux:
+        return value, pull, pytree.tree_unflatten(aux_tree, outs[n_out:])
+    return value, pull
+
+
+def _check_tangents(
+    primal_leaves: list[Any], primal_tree: Any, tangents: Any, what: str
+) -> list[Any]:
+    """The tangents' leaves, checked against the primals; float0 as symbolic zero."""
+    leaves, tree = pytree.tree_flatten(tuple(tangents))
+    if tree != primal_tree:
+        raise TypeError(
+            f"{what}: primals and tangents must have the same structure:\n"
+            f"  primals  {primal_tree}\n  tangents {tree}"
+        )
+    checked = []
+    for i, (p, t) in enumerate(zip(primal_leaves, leaves, strict=True)):
+        want = tangent_aval(typeof(p))
+        if getattr(t, "dtype", None) == dtypes.float0:
+            given_shape, given_dtype, weak = t.shape, dtypes.float0, False
+        else:
+            given = typeof(t)
+            given_shape, given_dtype, weak = given.shape, given.dtype, given.weak_type
+        if given_dtype != want.dtype and not (weak and dtypes.is_inexact(want.dtype)):
+            raise TypeError(
+                f"{what}: the tangent of {typeof(p).str_short()} at "
+                f"{pytree.leaf_path(primal_tree, i)} must have dtype "
+                f"{dtypes.name(want.dtype)}, got {dtypes.name(given_dtype)}\n"
+                "Instead: cast the tangent, or use a float primal value."
+            )
+        if given_shape != want.shape:
+            raise ValueError(
+                f"{what}: the tangent of {typeof(p).str_short()} at "
+                f"{pytree.leaf_path(primal_tree, i)} must have shape {want.shape}, "
+                f"got {given_shape}"
+            )
+        checked.append(Zero(want) if given_dtype == dtypes.float0 else t)
+    return checked
+
+
+@api_boundary
+def jvp(
+    fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
+) -> Any:
+    """The value of `fun` and its directional derivative (Jacobian-vector product).
+
+    Args:
+        fun: a function of arrays and pytrees.
+        primals: the point, a tuple or list of arguments.
+        tangents: the direction, in the structure and types of the primals.
+        has_aux: `fun` returns (value, aux).
+
+    Returns:
+        (value, tangent), or (value, tangent, aux).
+
+    Raises:
+        TypeError, ValueError: the tangents do not fit the primals.
+
+    Example:
+        >>> y, t = jvp(lambda x: x**2, (3.0,), (1.0,))
+        >>> float(t)
+        6.0
+    """
+    if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
+        raise TypeError(
+            "jvp: primals and tangents must be tuples or lists of arguments, got "
+            f"{type(primals).__name__} and {type(tangents).__name__}\n"
+            "Instead: jvp(f, (x,), (t,))."
+        )
+    name = _name(fun)
+    leaves, tree = pytree.tree_flatten(tuple(primals))
+    t_leaves = _check_tangents(leaves, tree, tangents, "jvp")
+    trees: list[Any] = []
+
+    def flat(*new: Any) -> list[Any]:
+        result = fun(*pytree.tree_unflatten(tree, new))
+        aux_leaves: list[Any] = []
+        aux_tree = None
+        if has_aux:
+            result, aux = _split_aux(result, name)
+            aux_leaves, aux_tree = pytree.tree_flatten(aux)
+        outs, out_tree = pytree.tree_flatten(result)
+        trees[:] = [out_tree, len(outs), aux_tree]
+        return [*outs, *aux_leaves]
+
+    outs, t_outs = jvp_flat(flat, leaves, t_leaves)
+    out_tree, n_out, aux_tree = trees
+    value = pytree.tree_unflatten(out_tree, [_as_array(o) for o in outs[:n_out]])
+    tangent = pytree.tree_unflatten(out_tree, [materialise(t) for t in t_outs[:n_out]])
+    if has_aux:
+        return value, tangent, pytree.tree_unflatten(aux_tree, outs[n_out:])
+    return value, tangent
+
+
+@api_boundary
+def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """The value of `fun` and its derivative at that point as a linear function.
+
+    Args:
+        fun: a function of arrays and pytrees.
+        primals: the point.
+        has_aux: `fun` returns (value, aux).
+
+    Returns:
+        (value, f_jvp), or (value, f_jvp, aux); `f_jvp(*tangents)` gives the tangent of the result
+        without computing the value again.
+    """
+    result = vjp(fun, *primals, has_aux=has_aux)
+    value, pull = result[0], result[1]
+    leaves, tree = pytree.tree_flatten(primals)
+
+    @api_boundary
+    def f_jvp(*tangents: Any) -> Any:
+        given = _check_tangents(leaves, tree, tangents, "linearize")
+        given = [materialise(t) for t in given]
+        outs = pull._linear.jvp(given)
+        return pytree.tree_unflatten(pull._out_tree, [materialise(t) for t in outs])
+
+    return (value, f_jvp, *result[2:])
+
+
+def _basis(x: Any) -> Any:
+    """The unit vectors of an array's space: [size, *shape]."""
+    aval = typeof(x)
+    return np.eye(aval.size, dtype=aval.dtype).reshape(aval.size, *aval.shape)
+
+
+@api_boundary
+def jacrev(
+    fun: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., Any]:
+    """A function that returns the Jacobian of `fun`, by reverse mode (a row at a time).
+
+    Returns:
+        A function giving, for each leaf of the result and each leaf of the argument, an array of
+        shape (*result.shape, *argument.shape). With `has_aux` (jacobian, aux).
+    """
+    name = _name(fun)
+    single = isinstance(argnums, int)
+
+    @functools.wraps(fun)
+    @api_boundary
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        varied, put = _select(args, argnums, name)
+        for x in pytree.tree_leaves(varied):
+            _check_input(x, "jacrev", holomorphic, allow_int)
+
+        def of_varied(*new: Any) -> Any:
+            return fun(*(new if put is None else put(new)), **kwargs)
+
+        value, pull, *aux = vjp(of_varied, *varied, has_aux=has_aux)
+        out_leaves, out_tree = pytree.tree_flatten(value)
+        for y in out_leaves:
+            _check_jacobian_output(y, "jacrev", holomorphic)
+        in_leaves, in_tree = pytree.tree_flatten(varied[0] if single else varied)
+        zeros = [Zero(a) for a in pull._linear.out_avals]
+        rows = []
+        for i, y in enumerate(out_leaves):
+
+            def pull_one(ct: Any, i: int = i) -> list[Any]:
+                cts = [ct if k == i else z for k, z in enumerate(zeros)]
+                return [materialise(c) for c in pull._linear.vjp(cts)]
+
+            blocks = vmap(pull_one)(_basis(y))
+            rows.append(
+                pytree.tree_unflatten(
+                    in_tree,
+                    [
+                        lax_shape.reshape(b, (*np.shape(y), *np.shape(x)))
+                        for b, x in zip(blocks, in_leaves, strict=True)
+                    ],
+                )
+            )
+        jac = pytree.tree_unflatten(out_tree, rows)
+        return (jac, aux[0]) if has_aux else jac
+
+    return jacobian
+
+
+def _check_jacobian_output(y: Any, what: str, holomorphic: bool) -> None:
+    dtype = typeof(y).dtype
+    if holomorphic:
+        if not dtypes.issubdtype(dtype, np.complexfloating):
+            raise errors.grad_output_error(what, y, typeof(y), "holomorphic")
+    elif dtypes.issubdtype(dtype, np.complexfloating) and what == "jacrev":
+        raise errors.grad_output_error(what, y, typeof(y), "complex")
+    elif not dtypes.issubdtype(dtype, np.inexact):
+        raise errors.grad_output_error(what, y, typeof(y), "integer")
+
+
+@api_boundary
+def jacfwd(
+    fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
+    """A function that returns the Jacobian of `fun`, by forward mode (a column at a time).
+
+    Returns:
+        A function giving, for each leaf of the result and each leaf of the argument, an array of
+        shape (*result.shape, *argument.shape). With `has_aux` (jacobian, aux).
+    """
+    name = _name(fun)
+    single = isinstance(argnums, int)
+
+    @functools.wraps(fun)
+    @api_boundary
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        varied, put = _select(args, argnums, name)
+        for x in pytree.tree_leaves(varied):
+            _check_input(x, "jacfwd", holomorphic, False)
+
+        def of_varied(*new: Any) -> Any:
+            return fun(*(new if put is None else put(new)), **kwargs)
+
+        value, pull, *aux = vjp(of_varied, *varied, has_aux=has_aux)
+        out_leaves, out_tree = pytree.tree_flatten(value)
+        for y in out_leaves:
+            _check_jacobian_output(y, "jacfwd", holomorphic)
+        in_leaves, in_tree = pytree.tree_flatten(varied[0] if single else varied)
+        columns: list[list[Any]] = []
+        for i, x in enumerate(in_leaves):
+
+            def push_one(t: Any, i: int = i) -> list[Any]:
+                tangents = [
+                    t if k == i else materialise(Zero(a))
+                    for k, a in enumerate(pull._linear.in_avals)
+                ]
+                return [materialise(o) for o in pull._linear.jvp(tangents)]
+
+            blocks = vmap(push_one, out_axes=-1)(_basis(x))
+            columns.append(
+                [
+                    lax_shape.reshape(b, (*np.shape(y), *np.shape(x)))
+                    for b, y in zip(blocks, out_leaves, strict=True)
+                ]
+            )
+        rows = [
+            pytree.tree_unflatten(in_tree, [column[k] for column in columns])
+            for k in range(len(out_leaves))
+        ]
+        jac = pytree.tree_unflatten(out_tree, rows)
+        return (jac, aux[0]) if has_aux else jac
+
+    return jacobian
+
+
+@api_boundary
+def hessian(
+    fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
+    """A function that returns the Hessian of `fun`: forward mode over reverse mode."""
+    return jacfwd(
+        jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic),
+        argnums,
+        has_aux=has_aux,
+        holomorphic=holomorphic,
+    )
+
+
+@api_boundary
+def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = ()) -> Any:
+    """The transpose of a function that is linear in its arguments.
+
+    Args:
+        fun: a linear function.
+        primals: arrays or ShapeDtypeStructs of the arguments' types.
+
+    Returns:
+        A function from a cotangent of the result to a tuple of cotangents of the arguments.
+    """
+    leaves, in_tree = pytree.tree_flatten(primals)
+    trees: list[Any] = []
+
+    def flat(*new: Any) -> list[Any]:
+        outs, tree = pytree.tree_flatten(fun(*pytree.tree_unflatten(in_tree, new)))
+        trees.append(tree)
+        return outs
+
+    avals = [typeof(x) for x in leaves]
+    jaxpr, consts = trace_to_jaxpr(flat, avals, name=_name(fun))
+
+    @api_boundary
+    def transposed(cotangent: Any) -> Any:
+        cts, tree = pytree.tree_flatten(cotangent)
+        if tree != trees[0]:
+            raise TypeError(
+                f"linear_transpose: the cotangent must have the structure {trees[0]}, got {tree}"
+            )
+        for ct, out in zip(cts, jaxpr.out_avals, strict=True):
+            _check_cotangent(ct, tangent_aval(out), _name(fun))
+        outs = backward_pass(jaxpr, consts, [UndefinedPrimal(a) for a in avals], cts)
+        return pytree.tree_unflatten(in_tree, [materialise(ct) for ct in outs])
+
+    return transposed
+
+
+__all__ = [
+    "VJP",
+    "grad",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linear_transpose",
+    "linearize",
+    "value_and_grad",
+    "vjp",
+]

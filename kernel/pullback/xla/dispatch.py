@@ -1,0 +1,304 @@
+"""Running primitives and jaxprs on concrete arrays: the eager cache and compiled jaxprs.
+
+Builds on lowering.py, compile.py, array.py; gives the core its `eval_trace.run` and `backend.run`.
+Tested in tests/xla/test_dispatch.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.core import errors, pytree
+from pullback.core.aval import ShapedArray, register_typeof, typeof
+from pullback.core.config import config
+from pullback.core.jaxpr import Jaxpr, Var
+from pullback.core.tracer import Primitive, Tracer, backend, eval_trace
+from pullback.xla import client, compat
+from pullback.xla.array import Array
+from pullback.xla.compile import Executable, compile_module
+from pullback.xla.lowering import LoweredModule, lower_module
+
+compat.register_array_class(Array)
+pytree.mirror_registry(compat.dispatch_registry)
+register_typeof(Array, lambda x: x._buf.aval)
+
+
+# --------------------------------------------------------------------------- arguments to buffers
+
+_scalar_buffers: dict[tuple, Any] = {}
+_SCALAR_LIMIT = 4096
+
+
+def to_buffer(x: Any, device: Any, committed: bool = False) -> Any:
+    """The C++ array of a value that is not an Array: a NumPy array or a number, copied.
+
+    Raises:
+        UnexpectedTracerError: `x` is a tracer that has left its function.
+        TypeError: `x` is nothing that a program can take.
+    """
+    if isinstance(x, Tracer):
+        raise errors.UnexpectedTracerError(x)
+    if not isinstance(x, np.ndarray | np.generic | bool | int | float | complex):
+        if hasattr(x, "__jax_array__"):
+            return to_buffer(x.__jax_array__(), device, committed)
+        if isinstance(x, Array):
+            return x._buf
+    aval = typeof(x)
+    if isinstance(x, int) and not isinstance(x, bool):
+        _check_int_range(x, aval)
+    value = np.asarray(x, dtype=aval.dtype)
+    if value.ndim == 0 and not committed:
+        key = (value.tobytes(), aval, device)
+        buf = _scalar_buffers.get(key)
+        if buf is None or buf.is_deleted():
+            if len(_scalar_buffers) >= _SCALAR_LIMIT:
+                _scalar_buffers.clear()
+            buf = compat.device_put_buffer(value, aval, device, committed=False)
+            _scalar_buffers[key] = buf
+        return buf
+    return compat.device_put_buffer(value, aval, device, committed=committed)
+
+
+def _check_int_range(x: int, aval: ShapedArray) -> None:
+    info = np.iinfo(aval.dtype)
+    if not info.min <= x <= info.max:
+        raise OverflowError(f"Python integer {x} too large to convert to {aval.dtype}")
+
+
+def placement(bufs: Sequence[Any]) -> tuple[Any, bool]:
+    """The device that a call on these buffers runs on, and whether one of them is committed to it.
+
+    Raises:
+        ValueError: two arguments are committed to different devices.
+    """
+    chosen = None
+    for buf in bufs:
+        if buf.committed:
+            sharding = buf._sharding
+            if chosen is None:
+                chosen = sharding
+            elif sharding is not chosen and sharding != chosen:
+                raise ValueError(
+                    "arguments are committed to different devices: "
+                    f"{_devices_text(chosen)} and {_devices_text(sharding)}\n"
+                    "Instead: move one of them first: x = device_put(x, device)."
+                )
+    if chosen is None:
+        return client.default_device(), False
+    return chosen, True
+
+
+def _devices_text(sharding: Any) -> str:
+    return ", ".join(sorted(str(d) for d in sharding._internal_device_list))
+
+
+# --------------------------------------------------------------------------- compiled programs
+
+
+class CompiledJaxpr:
+    """An executable of a jaxpr for one device with what is needed to call it from Python."""
+
+    __slots__ = ("device", "executable", "handlers", "in_avals", "lowered", "out_avals", "run_bufs")
+
+    def __init__(
+        self, executable: Executable, in_avals: Any, out_avals: Any, device: Any, committed: bool
+    ) -> None:
+        sharding = compat.single_device_sharding(device)
+        self.executable = executable
+        self.in_avals = in_avals
+        self.out_avals = out_avals
+        self.device = device
+        self.handlers = [compat.result_handler(a, sharding, committed) for a in out_avals]
+        execute, handlers = executable.loaded.execute_sharded, self.handlers
+
+        def run_bufs(bufs: list[Any]) -> list[Any]:
+            return execute(bufs).consume_with_handlers(handlers)
+
+        self.run_bufs = run_bufs
+
+    def __call__(self, bufs: list[Any]) -> list[Array]:
+        return [Array(b) for b in self.run_bufs(bufs)]
+
+
+def compile_lowered(
+    lowered: LoweredModule,
+    in_avals: Sequence[ShapedArray],
+    out_avals: Sequence[ShapedArray],
+    device: Any,
+    committed: bool,
+    compiler_options: dict[str, Any] | None = None,
+) -> CompiledJaxpr:
+    """Compile a lowered module for one device."""
+    executable = compile_module(
+        lowered.module,
+        name=lowered.name,
+        devices=(device,),
+        callbacks=lowered.callbacks,
+        compiler_options=compiler_options,
+    )
+    return CompiledJaxpr(executable, list(in_avals), list(out_avals), device, committed)
+
+
+def compile_jaxpr(
+    jaxpr: Jaxpr, device: Any, committed: bool, name: str = "", donated: Sequence[bool] = ()
+) -> CompiledJaxpr:
+    """The executable of a jaxpr without constvars, kept with it."""
+    key = ("compiled", device, committed, tuple(donated), config.trace_key())
+    found = jaxpr.cache.get(key)
+    if found is None:
+        lowered = lower_module(
+            jaxpr, name or jaxpr.debug_name, platform=device.platform, donated=donated
+        )
+        found = jaxpr.cache[key] = compile_lowered(
+            lowered, jaxpr.in_avals, jaxpr.out_avals, device, committed
+        )
+    return found
+
+
+# --------------------------------------------------------------------------- eager operations
+
+_eager: dict[tuple, Callable[[list[Any]], Any]] = {}
+_EAGER_LIMIT = 16384
+
+# Observers of each operation run, for debug_nans and the like: called with (primitive, results).
+after_run: list[Callable[[Primitive, Sequence[Array]], None]] = []
+
+
+def run_primitive(prim: Primitive, args: tuple, params: dict) -> Any:
+    """Run one primitive on concrete arguments by its cached executable."""
+    bufs = []
+    avals = []
+    device = client.default_device()
+    home = compat.single_device_sharding(device)
+    away = False
+    for x in args:
+        buf = x._buf if type(x) is Array else to_buffer(x, device)
+        bufs.append(buf)
+        avals.append(buf.aval)
+        if buf._sharding is not home:
+            away = True
+    if away:
+        return _run_away(prim, args, bufs, params)
+    key = (prim, tuple(params.items()), tuple(avals), device) if params else (prim, tuple(avals), device)
+    run = _eager.get(key)
+    if run is None:
+        run = _compile_primitive(key, prim, params, tuple(avals), device, False)
+    if after_run:
+        return _observed(prim, run(bufs))
+    return run(bufs)
+
+
+def _observed(prim: Primitive, out: Any) -> Any:
+    for observer in tuple(after_run):
+        observer(prim, out if prim.multiple_results else [out])
+    return out
+
+
+def _compile_primitive(
+    key: tuple, prim: Primitive, params: dict, avals: tuple, device: Any, committed: bool
+) -> Callable[[list[Any]], Any]:
+    jaxpr = primitive_jaxpr(prim, params, avals)
+    lowered = lower_module(jaxpr, prim.name, platform=device.platform)
+    compiled = compile_lowered(lowered, avals, jaxpr.out_avals, device, committed)
+    execute, handlers = compiled.executable.loaded.execute_sharded, compiled.handlers
+    keep = compiled
+
+    if prim.multiple_results:
+
+        def run(bufs: list[Any]) -> Any:
+            return [Array(b) for b in execute(bufs).consume_with_handlers(keep.handlers)]
+
+    else:
+
+        def run(bufs: list[Any]) -> Any:
+            return Array(execute(bufs).consume_with_handlers(handlers)[0])
+
+    if len(_eager) >= _EAGER_LIMIT:
+        _eager.clear()
+    _eager[key] = run
+    return run
+
+
+def primitive_jaxpr(prim: Primitive, params: dict, avals: Sequence[ShapedArray]) -> Jaxpr:
+    """The jaxpr of a single equation."""
+    from pullback.core.jaxpr import Eqn
+
+    invars = [Var(a) for a in avals]
+    out = prim.abstract(*avals, **params)
+    outvars = [Var(a) for a in (out if prim.multiple_results else (out,))]
+    return Jaxpr((), invars, outvars, [Eqn(prim, invars, outvars, params)], prim.name)
+
+
+def _run_away(prim: Primitive, args: tuple, bufs: list[Any], params: dict) -> Any:
+    """Run where a committed argument lives: another device, or several."""
+    device, bufs, committed = move_together(bufs)
+    avals = tuple([b.aval for b in bufs])
+    key = (prim, tuple(params.items()), avals, device, committed)
+    run = _eager.get(key) or _compile_primitive(key, prim, params, avals, device, committed)
+    return run(bufs)
+
+
+def move_together(bufs: Sequence[Any]) -> tuple[Any, list[Any], bool]:
+    """The buffers on one device: the one that a committed buffer is on, else the default.
+
+    An array spread over several devices is gathered onto its first one.
+    """
+    place, committed = placement(bufs)
+    device = place if not committed else first_device(place)
+    return device, [on_device(b, device, committed) for b in bufs], committed
+
+
+def first_device(sharding: Any) -> Any:
+    """The first device of a C++ sharding."""
+    return next(iter(sharding._internal_device_list))
+
+
+def on_device(buf: Any, device: Any, committed: bool) -> Any:
+    """The buffer on one device, moved there if it is elsewhere."""
+    target = compat.single_device_sharding(device)
+    if buf._sharding is target or buf._sharding == target:
+        return buf
+    devices = list(buf._sharding._internal_device_list)
+    if len(devices) == 1:
+        return compat.copy_to_devices(buf, target, [device], False)
+    value = np.asarray(Array(buf))
+    return compat.device_put_buffer(value, buf.aval, device, committed=committed)
+
+
+def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], params: dict) -> list[Any]:
+    """Run a jaxpr (without constvars) on concrete arguments by its compiled form."""
+    device = client.default_device()
+    home = compat.single_device_sharding(device)
+    bufs = []
+    away = False
+    for x in args:
+        buf = x._buf if type(x) is Array else to_buffer(x, device)
+        bufs.append(buf)
+        if buf._sharding is not home:
+            away = True
+    if away:
+        device, bufs, committed = move_together(bufs)
+        return compile_jaxpr(jaxpr, device, committed, params.get("name", ""))(bufs)
+    fast = jaxpr.cache.get("home")
+    if fast is None or fast[0] is not device or fast[1] != config.trace_key():
+        compiled = compile_jaxpr(jaxpr, device, False, params.get("name", ""))
+        fast = jaxpr.cache["home"] = (device, config.trace_key(), compiled.run_bufs)
+    return [Array(b) for b in fast[2](bufs)]
+
+
+def clear_caches() -> None:
+    """Forget every eager executable and scalar."""
+    _eager.clear()
+    _scalar_buffers.clear()
+
+
+def cache_sizes() -> dict[str, int]:
+    """The number of entries of each cache."""
+    return {"eager": len(_eager), "scalars": len(_scalar_buffers)}
+
+
+eval_trace.run = run_primitive
+backend.run = run_jaxpr
