@@ -1,0 +1,144 @@
+"""The timed cases, run inside one engine's environment: `python cases.py ENGINE` prints JSON.
+
+ENGINE is the package to import, `pullback` or `jax`. Each case gives the median microseconds a call
+over repeats, after warming up; first-call cases give the seconds of fresh traces.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+engine = sys.argv[1]
+only = sys.argv[2] if len(sys.argv) > 2 else ""
+start = time.perf_counter()
+jax: Any = importlib.import_module(engine)
+jnp: Any = importlib.import_module(f"{engine}.numpy")
+if engine == "jax":
+    jnp.zeros(())
+else:
+    jnp.zeros(())
+import_seconds = time.perf_counter() - start
+results: dict[str, float] = {"import and first array (ms)": import_seconds * 1e3}
+
+
+def wait(x: Any) -> None:
+    """Wait for every array of a result."""
+    jax.block_until_ready(x)
+
+
+def timed(name: str, call: Callable[[], Any], n: int = 300, repeats: int = 9) -> None:
+    """Median microseconds of one call, each repeat being `n` calls and one wait."""
+    if only and only not in name:
+        return
+    for _ in range(10):
+        wait(call())
+    samples = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        for _ in range(n):
+            out = call()
+        wait(out)
+        samples.append((time.perf_counter() - begin) / n * 1e6)
+    results[name] = statistics.median(samples)
+
+
+def fresh(name: str, make: Callable[[], Any], repeats: int = 7) -> None:
+    """Median milliseconds of an action done anew each time."""
+    if only and only not in name:
+        return
+    make()
+    samples = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        make()
+        samples.append((time.perf_counter() - begin) * 1e3)
+    results[name] = statistics.median(samples)
+
+
+x = jnp.asarray(np.float32(0.7))
+v = jnp.asarray(np.linspace(0, 1, 10, dtype=np.float32))
+rng = np.random.default_rng(0)
+
+
+def mlp_params(sizes: list[int]) -> list[Any]:
+    """Weights and biases of a perceptron."""
+    return [
+        (
+            jnp.asarray(rng.normal(size=(m, n)).astype(np.float32) / np.sqrt(m)),
+            jnp.zeros(n, jnp.float32),
+        )
+        for m, n in zip(sizes[:-1], sizes[1:], strict=True)
+    ]
+
+
+def mlp_loss(params: list[Any], inputs: Any, targets: Any) -> Any:
+    """Mean squared error of a tanh perceptron."""
+    h = inputs
+    for w, b in params[:-1]:
+        h = jnp.tanh(jnp.dot(h, w) + b)
+    w, b = params[-1]
+    return jnp.mean((jnp.dot(h, w) + b - targets) ** 2)
+
+
+params4 = mlp_params([8, 16, 16, 16, 1])
+inputs = jnp.asarray(rng.normal(size=(32, 8)).astype(np.float32))
+targets = jnp.asarray(rng.normal(size=(32, 1)).astype(np.float32))
+
+jitted = jax.jit(lambda a: a * 2 + 1)
+timed("jitted scalar function", lambda: jitted(x), 2000)
+timed("eager x + 1", lambda: x + 1, 1000)
+timed("eager jnp.sin(v)", lambda: jnp.sin(v), 1000)
+timed("eager v[3:7]", lambda: v[3:7])
+timed("eager v.at[3].set(1.)", lambda: v.at[3].set(1.0))
+scalar = lambda a: jnp.sin(a) * a + jnp.exp(a)  # noqa: E731
+timed("eager grad of a scalar function", lambda g=jax.grad(scalar): g(x), 100)
+timed(
+    "eager grad of a 4-layer perceptron",
+    lambda g=jax.grad(mlp_loss): g(params4, inputs, targets),
+    20,
+)
+vec = lambda a: jnp.sin(a) * jnp.cos(a)  # noqa: E731
+timed("eager vmap of a small function", lambda f=jax.vmap(scalar): f(v), 100)
+timed("eager jacrev of a small function", lambda f=jax.jacrev(vec): f(v), 50)
+timed(
+    "eager hessian of a small function",
+    lambda f=jax.hessian(lambda a: jnp.sum(jnp.sin(a) * a)): f(v),
+    20,
+)
+params20 = mlp_params([8] + [16] * 19 + [1])
+
+
+def lower_mlp20() -> Any:
+    """Trace and lower value_and_grad of a 20-layer perceptron."""
+    return jax.jit(jax.value_and_grad(lambda p, a, b: mlp_loss(p, a, b))).lower(
+        params20, inputs, targets
+    )
+
+
+def unrolled(a: Any) -> Any:
+    """500 steps written out."""
+    for _ in range(500):
+        a = jnp.sin(a) * 1.01
+    return a
+
+
+fresh("trace+lower value_and_grad of a 20-layer perceptron (ms)", lower_mlp20)
+fresh(
+    "trace+lower a 500-step unrolled loop (ms)",
+    lambda: jax.jit(jax.value_and_grad(lambda a: unrolled(a))).lower(x),
+    5,
+)
+big = mlp_params([256, 512, 512, 1])
+big_in = jnp.asarray(rng.normal(size=(256, 256)).astype(np.float32))
+big_out = jnp.asarray(rng.normal(size=(256, 1)).astype(np.float32))
+step = jax.jit(jax.value_and_grad(mlp_loss))
+timed("compiled perceptron step, 256x512x512", lambda: step(big, big_in, big_out), 10)
+print(json.dumps(results))
