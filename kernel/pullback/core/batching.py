@@ -6,7 +6,7 @@ Builds on tracer.py. Tested in tests/core/test_batching.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pullback.core.aval import make_aval, typeof
@@ -16,11 +16,16 @@ from pullback.core.tracer import Primitive, Trace, Tracer, extend_axis_env, stat
 
 @dataclass(frozen=True, slots=True)
 class AxisData:
-    """A mapped axis: its name (None if it has none), size, and spmd axis name."""
+    """A mapped axis: its name (None if it has none), size, and spmd axis name.
+
+    `tag` is the identity of one vmap: a rule that runs later re-enters it with the same tag, and so
+    knows the mapped values that it closes over.
+    """
 
     name: Any
     size: int
     spmd_name: Any = None
+    tag: Any = field(default=None, compare=False)
 
 
 class _AxisOps:
@@ -67,12 +72,16 @@ class BatchTrace(Trace):
 
     def __init__(self, parent: Trace, axis: AxisData) -> None:
         self.parent: Trace = parent
-        self.axis = axis
+        self.axis = axis if axis.tag is not None else replace(axis, tag=object())
+        self.tag = self.axis.tag
         self.live = True
+
+    def _owns(self, x: Any) -> bool:
+        return type(x) is BatchTracer and (x._trace is self or x._trace.tag is self.tag)
 
     def split(self, x: Any) -> tuple[Any, int | None]:
         """The array beneath and its mapped axis."""
-        if type(x) is BatchTracer and x._trace is self:
+        if self._owns(x):
             return x.val, x.dim
         return x, None
 
@@ -84,7 +93,7 @@ class BatchTrace(Trace):
         vals, dims = [], []
         mapped = False
         for x in args:
-            if type(x) is BatchTracer and x._trace is self:
+            if type(x) is BatchTracer and (x._trace is self or x._trace.tag is self.tag):
                 vals.append(x.val)
                 dims.append(x.dim)
                 mapped = True

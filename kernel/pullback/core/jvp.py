@@ -27,10 +27,11 @@ class Zero:
 
 
 class _LinearOps:
-    """The two operations of vector spaces, provided by lax (which is built on this module)."""
+    """The operations of vector spaces, provided by lax (which is built on this module)."""
 
     zeros: Callable[[ShapedArray], Any]
     add: Callable[[Any, Any], Any]
+    sum: Callable[[Any, tuple[int, ...]], Any]
 
 
 linear_ops = _LinearOps()

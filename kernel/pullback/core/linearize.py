@@ -29,10 +29,11 @@ class Program:
     """A linear program being recorded: variables are integers, residual `j` is written `~j`.
 
     Each record is (what, atoms, first result, source), where `what` is a `Template` or a pair
-    (primitive, parameter items).
+    (primitive, parameter items). An `opaque` program holds a user's backward rule, which is called
+    each time, so that its transpose is never compiled whole.
     """
 
-    __slots__ = ("_residual_index", "avals", "keys", "records", "residuals")
+    __slots__ = ("_residual_index", "avals", "keys", "opaque", "records", "residuals")
 
     def __init__(self, in_avals: Sequence[ShapedArray]) -> None:
         self.avals: list[ShapedArray] = list(in_avals)
@@ -40,6 +41,7 @@ class Program:
         self._residual_index: dict[int, int] = {}
         self.records: list[tuple] = []
         self.keys: list[tuple] = []
+        self.opaque = False
 
     def residual(self, x: Any) -> int:
         """The number that stands for a residual value."""
@@ -214,6 +216,8 @@ class TangentTrace(Trace):
                 break
         else:
             return _in_parent(self, prim, args, params)
+        if prim.stage is not None:
+            args, params = prim.stage(args, params)
         program = self.program
         atoms: list[Any] = []
         avals = []

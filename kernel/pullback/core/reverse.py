@@ -71,7 +71,7 @@ class Linearized:
         ]
         if all(type(ct) is Zero for ct in cts):
             return [Zero(a) for a in self.in_avals]
-        if on_cotangent is None and not _is_staged(state.trace):
+        if on_cotangent is None and not self.program.opaque and not _is_staged(state.trace):
             compiled = self._compiled(tuple([type(ct) is Zero for ct in cts]))
             if compiled is not None:
                 jaxpr, present = compiled

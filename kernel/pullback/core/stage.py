@@ -68,6 +68,8 @@ class JaxprTrace(Trace):
         return known[0]
 
     def process(self, prim: Primitive, args: tuple, params: dict) -> Any:
+        if prim.stage is not None:
+            args, params = prim.stage(args, params)
         invars = [self.lift(x) for x in args]
         out = prim.abstract(*[v.aval for v in invars], **params)
         source = state.source or user_source()

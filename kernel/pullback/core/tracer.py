@@ -47,6 +47,8 @@ class Primitive:
         impl: evaluates concrete arguments; None means compile the lowering and run it.
         effectful: (params) -> bool; such equations are never removed.
         axis_param: the parameter that holds mapped axis names, for collectives.
+        stage: (args, params) -> (args, params) that a staging trace writes instead, for calls
+            whose parameters hold Python functions.
         label: (params) -> short text for graph pictures.
         doc: one line of what it computes, with its formula.
     """
@@ -63,6 +65,7 @@ class Primitive:
     impl: Callable[..., Any] | None = None
     effectful: Callable[[dict], bool] | None = None
     axis_param: str | None = None
+    stage: Callable[[tuple, dict], tuple[tuple, dict]] | None = None
     label: Callable[[dict], str] | None = None
     doc: str = ""
 
