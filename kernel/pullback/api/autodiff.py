@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from pullback.api.place import device_put
 from pullback.api.vmap import vmap
 from pullback.core import dtypes, errors, pytree
 from pullback.core.aval import ShapedArray, is_arraylike, tangent_aval, typeof
 from pullback.core.jvp import Zero, jvp_flat, materialise
 from pullback.core.reverse import Linearized, linearize_flat
 from pullback.core.source import api_boundary
+from pullback.core.tracer import eval_trace, state
 from pullback.core.transpose import UndefinedPrimal, backward_pass
 from pullback.core.stage import trace_to_jaxpr
 from pullback.lax import shape as lax_shape
@@ -221,7 +223,9 @@ def _gradient_function(
 
 def _as_array(x: Any) -> Any:
     """A number that a function returned as it was given, as an array."""
-    return lax_shape.asarray(x) if isinstance(x, bool | int | float | complex) else x
+    if isinstance(x, bool | int | float | complex) and state.trace is eval_trace:
+        return device_put(x)
+    return x
 
 
 class VJP:

@@ -399,7 +399,7 @@ class JitFunction:
         if len(leaves_out) != len(compiled.out_avals):
             return None
         n_in = sum(kept)
-        committed = bool(bufs) and any(b.committed for b in bufs)
+        committed = bool(bufs) and any(b._committed for b in bufs)
         return compat.FastData(
             compiled.executable.loaded,
             out_tree,

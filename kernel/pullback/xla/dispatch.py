@@ -22,7 +22,7 @@ from pullback.xla.compile import Executable, compile_module
 from pullback.xla.lowering import LoweredModule, lower_module
 
 compat.register_array_class(Array)
-pytree.mirror_registry(compat.dispatch_registry)
+pytree.mirror_into(compat.dispatch_registry)
 register_typeof(Array, lambda x: x._buf.aval)
 
 
@@ -76,7 +76,7 @@ def placement(bufs: Sequence[Any]) -> tuple[Any, bool]:
     """
     chosen = None
     for buf in bufs:
-        if buf.committed:
+        if buf._committed:
             sharding = buf._sharding
             if chosen is None:
                 chosen = sharding
