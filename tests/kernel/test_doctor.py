@@ -52,4 +52,4 @@ def test_a_kernelspec_of_another_interpreter_is_noted():
 
 def test_the_report_counts_what_is_missing():
     text = doctor.report([doctor.Finding("missing", "a", "no", "do this")])
-    assert text == "MISS  a  no\n       -> do this\n\n1 thing(s) missing."
+    assert text == "MISS  a  no\n         -> do this\n\n1 thing(s) missing."

@@ -17,7 +17,7 @@ class TestProtocol(jupyter_kernel_test.KernelTests):
     code_generate_error = "1/0"
     code_clear_output = "from IPython.display import clear_output; clear_output()"
     code_history_pattern = "1?2*"
-    supported_history_operations = ("tail", "range", "search")
+    supported_history_operations = ("tail", "search")
     code_inspect_sample = "zip"
     completion_samples = [{"text": "zi", "matches": {"zip"}}]
     complete_code_samples = ["1", "print('hello')", "def f(x):\n  return x*2\n\n\n"]

@@ -23,6 +23,8 @@ _RAMP = np.array(
     dtype=np.float64,
 )
 _MISSING = "#9aa0a6"
+# Where black and white text have the same contrast: (1.05 / (L + 0.05)) = ((L + 0.05) / 0.05).
+_EQUAL_CONTRAST = 0.1791
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,13 @@ def _as_float64(values: np.ndarray) -> np.ndarray | None:
         return None
 
 
+def _luminance(rgb: np.ndarray) -> float:
+    """Relative luminance of an sRGB colour (0 to 255). Source: WCAG 2.2, "relative luminance"."""
+    part = rgb / 255
+    linear = np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
+    return float(linear @ (0.2126, 0.7152, 0.0722))
+
+
 def colour(fraction: float) -> tuple[str, str]:
     """The background for a place in the range, and the text colour readable on it.
 
@@ -119,9 +128,9 @@ def colour(fraction: float) -> tuple[str, str]:
     """
     place = min(max(fraction, 0.0), 1.0) * (len(_RAMP) - 1)
     i = min(int(place), len(_RAMP) - 2)
-    r, g, b = (int(v + 0.5) for v in _RAMP[i] + (place - i) * (_RAMP[i + 1] - _RAMP[i]))
-    dark = 0.299 * r + 0.587 * g + 0.114 * b < 140
-    return f"#{r:02x}{g:02x}{b:02x}", "#ffffff" if dark else "#000000"
+    rgb = np.floor(_RAMP[i] + (place - i) * (_RAMP[i + 1] - _RAMP[i]) + 0.5)
+    text = "#ffffff" if _luminance(rgb) < _EQUAL_CONTRAST else "#000000"
+    return "#" + "".join(f"{int(v):02x}" for v in rgb), text
 
 
 def _fractions(measured: np.ndarray) -> np.ndarray:

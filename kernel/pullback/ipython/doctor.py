@@ -189,6 +189,19 @@ def report(findings: Sequence[Finding]) -> str:
     return "\n".join([*lines, "", verdict])
 
 
+def print_environment_info(return_string: bool = False) -> str | None:
+    """The report of `pullback doctor`, printed.
+
+    Args:
+        return_string: give the text back instead of printing it.
+    """
+    text = report(examine())
+    if return_string:
+        return text
+    print(text)
+    return None
+
+
 def main(argv: Sequence[str]) -> int:
     """`pullback doctor`: print the report; 1 if something needed is missing."""
     parser = argparse.ArgumentParser(

@@ -6,6 +6,7 @@ files beside it; tested in tests/kernel/test_extension.py.
 
 from __future__ import annotations
 
+import importlib
 import os
 from typing import Any
 
@@ -26,6 +27,20 @@ def array_html(array: Array) -> str | None:
         return None
     summary = array_display.describe(array, with_device=not is_deterministic())
     return None if summary is None else array_display.to_html(summary)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext pullback`: magics, array display, completion and tracebacks, in any IPython."""
+    load(shell)
+    magics = importlib.import_module("pullback_magics")  # above this package: named, not imported
+    if hasattr(magics, "load_ipython_extension"):
+        magics.load_ipython_extension(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext pullback`: the shell as it was."""
+    importlib.import_module("pullback_magics").unload_ipython_extension(shell)
+    unload(shell)
 
 
 def load(shell: Any) -> None:

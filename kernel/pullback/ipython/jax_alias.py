@@ -35,6 +35,9 @@ class JaxView(ModuleType):
                 obj=self,
             ) from None
 
+    def __repr__(self) -> str:
+        return f"<module 'jax' {JAX_API_VERSION}, served by Pullback>"
+
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *dir(importlib.import_module("pullback"))})
 

@@ -19,7 +19,7 @@ from pullback.ipython import jax_alias
 from pullback.ipython.completion import with_array_types
 from pullback.ipython.extension import DETERMINISTIC_VARIABLE, is_deterministic
 from pullback.ipython.interrupts import InterruptNotice
-from pullback.ipython.shell import PullbackShell
+from pullback.ipython.shell import BUILT_IN, PullbackShell
 from pullback.xla import client, compile
 
 _COUNT_VARIABLES = ("PULLBACK_NUM_CPU_DEVICES", "JAX_NUM_CPU_DEVICES")
@@ -110,6 +110,11 @@ class PullbackKernelApp(IPKernelApp):
     kernel_class = Type(PullbackKernel, klass="ipykernel.kernelbase.Kernel").tag(config=True)
     classes = [PullbackKernel, PullbackShell, *IPKernelApp.classes[2:]]
     subcommands: ClassVar[dict[str, Any]] = {}
+
+    def init_extensions(self) -> None:
+        """Load our own extension, then those that the user configured."""
+        self.shell.extension_manager.load_extension(BUILT_IN)
+        super().init_extensions()
 
 
 def main(argv: Sequence[str]) -> int:

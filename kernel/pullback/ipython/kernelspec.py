@@ -109,7 +109,10 @@ def uninstall(name: str = KERNEL_NAME) -> Path:
     Raises:
         NoSuchKernel: there is none of that name.
     """
-    return Path(KernelSpecManager(ensure_native_kernel=False).remove_kernel_spec(name))
+    manager = KernelSpecManager(ensure_native_kernel=False)
+    if name not in manager.find_kernel_specs():
+        raise NoSuchKernel(name)
+    return Path(manager.remove_kernel_spec(name))
 
 
 def _parser() -> argparse.ArgumentParser:

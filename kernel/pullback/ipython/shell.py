@@ -6,16 +6,15 @@ Builds on ipykernel's zmqshell; tested in tests/kernel.
 from __future__ import annotations
 
 from importlib import metadata
-from typing import Any
 
 from ipykernel.zmqshell import ZMQInteractiveShell
 from IPython.core.extensions import ExtensionManager
 from traitlets import Type, default
 
-from pullback.ipython import extension
 from pullback.ipython.completion import ArrayInspector
 
-BUILT_IN_EXTENSIONS = frozenset({"pullback", "pullback_magics"})
+BUILT_IN = "pullback"
+BUILT_IN_EXTENSIONS = frozenset({BUILT_IN, "pullback_magics"})
 
 
 class PullbackExtensionManager(ExtensionManager):
@@ -23,7 +22,7 @@ class PullbackExtensionManager(ExtensionManager):
 
     def load_extension(self, module_str: str) -> str | None:
         """Load an extension, or do nothing for our own once it is there."""
-        if module_str in BUILT_IN_EXTENSIONS and self.loaded & BUILT_IN_EXTENSIONS:
+        if module_str in BUILT_IN_EXTENSIONS and BUILT_IN in self.loaded:
             return None
         return super().load_extension(module_str)
 
@@ -41,10 +40,6 @@ class PullbackShell(ZMQInteractiveShell):
         """Use the manager that knows which extensions are built in."""
         self.extension_manager = PullbackExtensionManager(shell=self, parent=self)
         self.configurables.append(self.extension_manager)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        extension.load(self)
 
 
 def banner() -> str:
