@@ -67,10 +67,16 @@ for _module, _text in _NAMES.items():
     for _name in _text.split():
         _where[_name] = (_module, _name)
 
+_ENGINE = frozenset({"lax", "random", "nn", "scipy"})
+
 __all__ = ["__version__", *_MODULES, *_where]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ENGINE or name in _where:
+        # Operators and methods of arrays live in numpy/, above the engine: attach them before
+        # anyone can hold an array.
+        importlib.import_module(f"{__name__}.numpy")
     if name in _where:
         module, attribute = _where[name]
         value = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)

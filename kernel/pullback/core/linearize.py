@@ -87,13 +87,13 @@ class Template:
 
     __slots__ = (
         "direct",
+        "in_avals",
         "known",
         "known_consts",
         "linear",
         "n_outs",
         "out_avals",
         "out_nonzero",
-        "single",
         "sources",
     )
 
@@ -134,9 +134,9 @@ class Template:
             "linear",
         )
         self.known = close(known)
+        self.in_avals = tuple(avals)
         self.sources = sources
         self.out_avals = [v.aval for v in self.linear.outvars]
-        self.single = False
         self.direct = False
 
     def expand(self, operands: list[Any], eqns: list[Eqn], source: Any) -> list[Any]:
@@ -308,7 +308,8 @@ class LinearizeTrace(Trace):
         self, prim: Primitive, primals: list, indices: list, nonzero: tuple, params: dict
     ) -> Any:
         avals = tuple([typeof(p) for p in primals])
-        key = (prim, tuple(params.items()) if params else (), avals, nonzero)
+        # Avals are interned and kept alive by the template, so that their ids may stand for them.
+        key = (prim, nonzero, *map(id, avals), *params.items())
         template = templates.get(key)
         if template is None:
             template = _new_template(key, prim, params, avals, nonzero)

@@ -1,6 +1,6 @@
 """The devices: one lazily created CPU client, platforms added beside it, the default device.
 
-Builds on xla/compat. Tested in tests/xla/test_client.py.
+Builds on core/config and xla/compat. Tested in tests/xla/test_client.py.
 """
 
 from __future__ import annotations
@@ -8,23 +8,27 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from pullback.core.config import Config, Scope, config
 from pullback.xla import compat
+from pullback.xla import config_key as _config_key  # noqa: F401 (importing it keeps C++ in step)
 
 Device = compat.Device
 
 _lock = threading.RLock()
 _clients: dict[str, Any] = {}
 _requested_cpu_devices: int | None = None
+# The default platform's name once found; emptied when platforms or options change.
+_default: dict[str, str] = {}
+_first_device: dict[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """A kind of device that can be had: `make_client()` opens it; the highest `priority` is the default."""
+    """A kind of device: `make_client()` opens it; the highest `priority` is the default."""
 
     name: str
     make_client: Callable[[], Any]
@@ -33,9 +37,6 @@ class Platform:
 
 
 _platforms: dict[str, Platform] = {}
-_default: dict[
-    str, str
-] = {}  # the default platform's name once found; cleared when platforms change
 
 
 def register_platform(
@@ -81,24 +82,35 @@ def set_cpu_device_count(n: int) -> None:
 
 
 def cpu_device_count() -> int:
-    """How many CPU devices there are, or will be: the set number, the environment's, or 1."""
+    """How many CPU devices there are, or will be: the set number, the settings', or 1.
+
+    `config.jax_num_cpu_devices` starts from PULLBACK_NUM_CPU_DEVICES or JAX_NUM_CPU_DEVICES.
+    """
     if "cpu" in _clients:
         return len(_clients["cpu"].local_devices())
     if _requested_cpu_devices is not None:
         return _requested_cpu_devices
-    for name in ("PULLBACK_NUM_CPU_DEVICES", "JAX_NUM_CPU_DEVICES"):
-        text = os.environ.get(name, "")
-        if text:
-            if not text.isdecimal() or int(text) < 1:
-                raise ValueError(f"{name} must be a positive whole number, not {text!r}")
-            return int(text)
+    if config.jax_num_cpu_devices != -1:
+        return max(config.jax_num_cpu_devices, 1)
     flag = re.search(
         r"--xla_force_host_platform_device_count[= ](\d+)", os.environ.get("XLA_FLAGS", "")
     )
     return max(int(flag[1]), 1) if flag else 1
 
 
-register_platform("cpu", lambda: compat.make_cpu_client(cpu_device_count()), priority=0)
+def _open_cpu() -> Any:
+    return compat.make_cpu_client(cpu_device_count(), config.jax_cpu_enable_async_dispatch)
+
+
+def _option_changed(name: str) -> None:
+    if name == "jax_num_cpu_devices" and config.jax_num_cpu_devices != -1:
+        set_cpu_device_count(config.jax_num_cpu_devices)
+    elif name in ("jax_platforms", "jax_platform_name"):
+        _default.clear()
+
+
+register_platform("cpu", _open_cpu, priority=0)
+Config.observers.append(_option_changed)
 
 
 # --------------------------------------------------------------------------- clients and devices
@@ -128,9 +140,7 @@ def default_backend() -> str:
     if found is not None:
         return found
     with _lock:
-        wanted = (
-            os.environ.get("PULLBACK_PLATFORM") or os.environ.get("JAX_PLATFORMS", "").split(",")[0]
-        )
+        wanted = (config.jax_platforms or config.jax_platform_name or "").split(",")[0]
         if wanted:
             name = _find_platform(wanted).name
         else:
@@ -177,42 +187,27 @@ def process_count(backend: str | None = None) -> int:
 
 # --------------------------------------------------------------------------- the default device
 
-# In the dispatcher's key: under another default device the same call compiles for that one.
-_device_override = compat.make_config("pullback_default_device", None, in_jit_key=True)
-_first_device: dict[str, Any] = {}
-
 
 def default_device() -> Any:
-    """The device that new arrays go to: the innermost `using_device`, else the first of the default platform."""
-    override = _device_override.value
-    if override is not None:
-        return override
-    name = _default.get("name")
-    if name is not None and name in _first_device:
-        return _first_device[name]
-    first = local_devices()[0]
-    _first_device[default_backend()] = first
-    return first
+    """The device that new arrays go to: `config.jax_default_device`, else the first one there is."""
+    chosen = config.jax_default_device
+    if chosen is not None:
+        return _as_device(chosen)
+    try:
+        return _first_device[_default["name"]]
+    except KeyError:
+        first = _first_device[default_backend()] = local_devices()[0]
+        return first
 
 
-def set_default_device(device: Any | None) -> None:
-    """Make `device` (or a platform's name) the default in every thread; None undoes it."""
-    _device_override.set_global(_as_device(device))
-
-
-@contextmanager
-def using_device(device: Any | None) -> Iterator[None]:
-    """New arrays and programs go to `device` (or the first one of a named platform) inside, in this thread.
+def using_device(device: Any | None) -> Scope:
+    """A block in which new arrays and programs go to `device`, or to a named platform's first one.
 
     Example:
         >>> with using_device(devices()[0]):
         ...     x = device_put(1.0)
     """
-    before = _device_override.swap_local(_as_device(device))
-    try:
-        yield
-    finally:
-        _device_override.set_local(before)
+    return Scope({"jax_default_device": _as_device(device)})
 
 
 def _as_device(device: Any | None) -> Any | None:
@@ -221,5 +216,6 @@ def _as_device(device: Any | None) -> Any | None:
     if isinstance(device, str):
         return local_devices(backend=device)[0]
     raise TypeError(
-        f"expected a device (one of devices()) or a platform's name, got {type(device).__name__}"
+        "expected a device (one of devices()) or a platform's name, "
+        f"got {type(device).__name__}: {device!r:.60}"
     )

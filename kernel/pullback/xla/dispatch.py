@@ -160,7 +160,8 @@ def compile_jaxpr(
 
 # --------------------------------------------------------------------------- eager operations
 
-_eager: dict[tuple, Callable[[list[Any]], Any]] = {}
+# key -> (run, avals whose ids stand in the key)
+_eager: dict[tuple, tuple[Callable[[list[Any]], Any], tuple]] = {}
 _EAGER_LIMIT = 16384
 
 # Observers of each operation run, for debug_nans and the like: called with (primitive, results).
@@ -169,26 +170,44 @@ after_run: list[Callable[[Primitive, Sequence[Array]], None]] = []
 
 def run_primitive(prim: Primitive, args: tuple, params: dict) -> Any:
     """Run one primitive on concrete arguments by its cached executable."""
-    bufs = []
-    avals = []
     device = client.default_device()
     home = compat.single_device_sharding(device)
-    away = False
+    bufs = []
+    # Avals are interned and kept alive by the cache entries, so that their ids may stand for them.
+    key: list[Any] = [prim, device]
     for x in args:
-        buf = x._buf if type(x) is Array else to_buffer(x, device)
+        if type(x) is Array:
+            buf = x._buf
+        elif type(x) in _HASHED_SCALARS and x != 0 and device is client.first_device():
+            buf = _fast_scalars.get((type(x), x, config.jax_enable_x64)) or _fast_scalar(x, device)
+        else:
+            buf = to_buffer(x, device)
         bufs.append(buf)
-        avals.append(buf.aval)
+        key.append(id(buf.aval))
         if buf._sharding is not home:
-            away = True
-    if away:
-        return _run_away(prim, args, bufs, params)
-    key = (prim, tuple(params.items()), tuple(avals), device) if params else (prim, tuple(avals), device)
-    run = _eager.get(key)
-    if run is None:
-        run = _compile_primitive(key, prim, params, tuple(avals), device, False)
+            return _run_away(prim, args, params)
+    if params:
+        key.extend(params.items())
+    entry = _eager.get(tuple(key))
+    if entry is None:
+        avals = tuple([b.aval for b in bufs])
+        entry = _compile_primitive(tuple(key), prim, params, avals, device, False)
     if after_run:
-        return _observed(prim, run(bufs))
-    return run(bufs)
+        return _observed(prim, entry[0](bufs))
+    return entry[0](bufs)
+
+
+# Small scalars by type and value: NumPy and Python ones (never zeros, whose sign a key would lose).
+_fast_scalars: dict[tuple, Any] = {}
+_HASHED_SCALARS = frozenset({int, float, np.float32, np.float64, np.int32, np.int64})
+
+
+def _fast_scalar(x: Any, device: Any) -> Any:
+    if len(_fast_scalars) >= _SCALAR_LIMIT:
+        _fast_scalars.clear()
+    buf = to_buffer(x, device)
+    _fast_scalars[type(x), x, config.jax_enable_x64] = buf
+    return buf
 
 
 def _observed(prim: Primitive, out: Any) -> Any:
@@ -199,7 +218,7 @@ def _observed(prim: Primitive, out: Any) -> Any:
 
 def _compile_primitive(
     key: tuple, prim: Primitive, params: dict, avals: tuple, device: Any, committed: bool
-) -> Callable[[list[Any]], Any]:
+) -> tuple[Callable[[list[Any]], Any], tuple]:
     jaxpr = primitive_jaxpr(prim, params, avals)
     lowered = lower_module(jaxpr, prim.name, platform=device.platform)
     compiled = compile_lowered(lowered, avals, jaxpr.out_avals, device, committed)
@@ -218,8 +237,8 @@ def _compile_primitive(
 
     if len(_eager) >= _EAGER_LIMIT:
         _eager.clear()
-    _eager[key] = run
-    return run
+    entry = _eager[key] = (run, avals)
+    return entry
 
 
 def primitive_jaxpr(prim: Primitive, params: dict, avals: Sequence[ShapedArray]) -> Jaxpr:
@@ -232,13 +251,16 @@ def primitive_jaxpr(prim: Primitive, params: dict, avals: Sequence[ShapedArray])
     return Jaxpr((), invars, outvars, [Eqn(prim, invars, outvars, params)], prim.name)
 
 
-def _run_away(prim: Primitive, args: tuple, bufs: list[Any], params: dict) -> Any:
+def _run_away(prim: Primitive, args: tuple, params: dict) -> Any:
     """Run where a committed argument lives: another device, or several."""
-    device, bufs, committed = move_together(bufs)
+    default = client.default_device()
+    device, bufs, committed = move_together(
+        [x._buf if type(x) is Array else to_buffer(x, default) for x in args]
+    )
     avals = tuple([b.aval for b in bufs])
     key = (prim, tuple(params.items()), avals, device, committed)
-    run = _eager.get(key) or _compile_primitive(key, prim, params, avals, device, committed)
-    return run(bufs)
+    entry = _eager.get(key) or _compile_primitive(key, prim, params, avals, device, committed)
+    return entry[0](bufs)
 
 
 def move_together(bufs: Sequence[Any]) -> tuple[Any, list[Any], bool]:
@@ -293,6 +315,7 @@ def clear_caches() -> None:
     """Forget every eager executable and scalar."""
     _eager.clear()
     _scalar_buffers.clear()
+    _fast_scalars.clear()
 
 
 def cache_sizes() -> dict[str, int]:
