@@ -1,18 +1,23 @@
 """MLIR modules to loaded executables: options, observers, and the executable's own views.
 
-Builds on xla/compat, xla/client and xla/disk_cache. Tested in tests/xla/test_compile.py.
+Builds on core/config, xla/compat, xla/client and xla/disk_cache. Tested in tests/xla/test_compile.py.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
+import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pullback.core.config import config
 from pullback.xla import client, compat, disk_cache
 
 Source = Literal["compiled", "disk", "memory"]
@@ -84,6 +89,10 @@ class Executable:
         return self.loaded.get_compiled_memory_stats()
 
 
+# Programs of this process that are still in use, by key: the same module is not compiled twice.
+_alive: weakref.WeakValueDictionary[str, Executable] = weakref.WeakValueDictionary()
+
+
 def compile_module(
     module: Any,
     *,
@@ -94,48 +103,118 @@ def compile_module(
     callbacks: Sequence[Callable[..., Any]] = (),
     compiler_options: dict[str, Any] | None = None,
 ) -> Executable:
-    """The executable of an MLIR module, from the disk cache or compiled.
+    """The executable of an MLIR module: one still in use, from the disk cache, or compiled.
+
+    An interrupt while XLA compiles is delivered when it lets go; the program is kept.
 
     Args:
         module: ir.Module, or its bytecode.
         name: for reports.
         devices: num_replicas * num_partitions of them.
         num_replicas, num_partitions: how the devices are divided.
-        callbacks: Python functions that custom calls name by index; such a program is never cached on disk.
-        compiler_options: XLA's debug options by name.
+        callbacks: Python functions that custom calls name by index; such a program is never cached.
+        compiler_options: XLA's debug options by name; without any the settings and the program's
+            size choose.
 
     Raises:
         XlaRuntimeError: XLA refuses the module or an option.
     """
     start = time.perf_counter()
-    overrides = tuple(sorted((compiler_options or {}).items()))
-    options = compat.compile_options(devices, num_replicas, num_partitions, overrides)
+    module = _as_module(module)
+    overrides = tuple(sorted((compiler_options or _own_options(module, devices)).items()))
+    level = config.jax_optimization_level
+    options = compat.compile_options(devices, num_replicas, num_partitions, overrides, level)
     xla_client = devices[0].client
-    cache = None if callbacks else disk_cache.current()
-    key = None
-    if cache is not None:
-        key = cache_key(module, devices, num_replicas, num_partitions, overrides)
-        loaded = _load(cache, key, xla_client, devices, options)
-        if loaded is not None:
-            return _finish(loaded, name, devices, start, "disk", key)
+    if callbacks:
+        loaded = _compile(xla_client, module, name, devices, options, callbacks)
+        return _finish(loaded, name, devices, start, "compiled", None)
+    key = cache_key(module, devices, num_replicas, num_partitions, (*overrides, level))
+    alive = _alive.get(key)
+    if alive is not None:
+        _report(CompileEvent(name, time.perf_counter() - start, "memory"))
+        return alive
+    cache = _disk_cache()
+    loaded = None if cache is None else _load(cache, key, xla_client, devices, options)
+    if loaded is not None:
+        return _finish(loaded, name, devices, start, "disk", key)
+    with _interrupt_deferred():
+        loaded = _compile(xla_client, module, name, devices, options, callbacks)
+        if cache is not None:
+            _keep(cache, key, compat.serialize_executable(xla_client, loaded), start)
+    return _finish(loaded, name, devices, start, "compiled", key)
+
+
+def _own_options(module: Any, devices: tuple[Any, ...]) -> dict[str, Any]:
+    if config.jax_disable_most_optimizations:
+        return {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+    if devices[0].platform == "cpu" and is_tiny_and_exact(module):
+        return compat.quick_compile_overrides()
+    return {}
+
+
+def _disk_cache() -> disk_cache.DiskCache | None:
+    if not config.jax_enable_compilation_cache:
+        return None
+    return disk_cache.current(
+        config.jax_compilation_cache_dir, config.jax_compilation_cache_max_size
+    )
+
+
+def _keep(cache: disk_cache.DiskCache, key: str, blob: bytes, start: float) -> None:
+    slow_enough = config.jax_persistent_cache_min_compile_time_secs <= time.perf_counter() - start
+    if slow_enough and len(blob) >= config.jax_persistent_cache_min_entry_size_bytes:
+        cache.put(key, blob)
+
+
+def _as_module(module: Any) -> Any:
+    if not isinstance(module, bytes | str):
+        return module
+    with compat.mlir_context():
+        return compat.mlir().ir.Module.parse(module)
+
+
+def _compile(
+    xla_client: Any, module: Any, name: str, devices: Any, options: Any, callbacks: Any
+) -> Any:
     thread = threading.get_ident()
     _running[thread] = name, time.monotonic()
     try:
-        loaded = compat.compile_and_load(xla_client, module, devices, options, callbacks)
+        return compat.compile_and_load(xla_client, module, devices, options, callbacks)
     finally:
         del _running[thread]
-    if cache is not None and key is not None:
-        cache.put(key, compat.serialize_executable(xla_client, loaded))
-    return _finish(loaded, name, devices, start, "compiled", key)
+
+
+@contextmanager
+def _interrupt_deferred() -> Iterator[None]:
+    """Within it Ctrl-C waits for the end, so that what XLA has compiled is kept. Only in the main thread."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    caught: list[Any] = []
+    signal.signal(signal.SIGINT, lambda signum, frame: caught.append((signum, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if caught:
+            handler(*caught[0])
+
+
+def _report(event: CompileEvent) -> None:
+    for observer in tuple(on_compile):
+        observer(event)
 
 
 def _finish(
     loaded: Any, name: str, devices: tuple[Any, ...], start: float, source: Source, key: str | None
 ) -> Executable:
     seconds = time.perf_counter() - start
-    for observer in tuple(on_compile):
-        observer(CompileEvent(name, seconds, source))
-    return Executable(loaded, name, devices, seconds, source, key)
+    executable = Executable(loaded, name, devices, seconds, source, key)
+    if key is not None:
+        _alive[key] = executable
+    _report(CompileEvent(name, seconds, source))
+    return executable
 
 
 def _load(
@@ -147,6 +226,8 @@ def _load(
     try:
         return compat.deserialize_executable(xla_client, blob, devices, options)
     except (compat.XlaRuntimeError, ValueError):
+        if config.jax_raise_persistent_cache_errors:
+            raise
         cache.remove(key)  # whole by its checksum, yet not a program of this XLA: compile again
         return None
 
@@ -167,10 +248,6 @@ def cache_key(
 
 
 def _without_locations(module: Any) -> bytes:
-    ir = compat.mlir().ir
-    if isinstance(module, bytes | str):
-        with compat.mlir_context():
-            module = ir.Module.parse(module)
     return module.operation.get_asm(binary=True, enable_debug_info=False)
 
 
@@ -190,3 +267,49 @@ def _environment_key(platform: str) -> str:
         )
         found = _environment_keys[platform, flags] = repr(parts)
     return found
+
+
+# --------------------------------------------------------------------------- tiny programs
+
+# Operations whose every result is the same bits whatever the code generator does.
+_MOVES = frozenset(
+    "stablehlo." + name
+    for name in (
+        "abs and bitcast_convert broadcast_in_dim ceil clamp compare concatenate constant convert "
+        "dynamic_slice dynamic_update_slice floor gather iota is_finite maximum minimum negate "
+        "not or pad popcnt reshape reverse round_nearest_afz round_nearest_even select "
+        "shift_left shift_right_arithmetic shift_right_logical sign slice transpose xor"
+    ).split()
+) | {"func.return"}
+# Correctly rounded ones: exact alone, while a multiply and an add together may be contracted or not.
+_ROUNDED = frozenset("stablehlo." + op for op in "add subtract multiply divide".split())
+_TINY = 4096  # elements: unvectorised code costs at most some microseconds below it
+
+
+def is_tiny_and_exact(module: Any) -> bool:
+    """Whether a program is so small and so exact that optimising it gains nothing and changes no bit.
+
+    At most 4,096 elements in each result, one function without regions, operations that move or compare, and at
+    most one real addition, subtraction, multiplication or division. Most eager operations are.
+    """
+    n_rounded = 0
+    n_functions = 0
+    for function in module.body.operations:
+        n_functions += 1
+        if n_functions > 1 or function.operation.name != "func.func":
+            return False
+        for op in function.regions[0].blocks[0].operations:
+            name = op.operation.name
+            if name in _ROUNDED:
+                n_rounded += 1
+            elif name not in _MOVES:
+                return False
+            if n_rounded > 1 or not all(_is_tiny(result.type) for result in op.results):
+                return False
+    return n_functions == 1
+
+
+def _is_tiny(type_: Any) -> bool:
+    # A complex multiplication is several roundings, so complex types go the normal way.
+    is_complex = str(type_.element_type).startswith("complex")
+    return math.prod(type_.shape) <= _TINY and not is_complex

@@ -17,6 +17,7 @@ import threading
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 _MAGIC = b"PBX1"
 _DIGEST_SIZE = 32
@@ -195,31 +196,41 @@ def open_directory(directory: Path) -> str | None:
     return None
 
 
-_opened: dict[tuple[str, ...], DiskCache | None] = {}
+_opened: dict[tuple[Any, ...], DiskCache | None] = {}
+_VARIABLES = (
+    *("PULLBACK_COMPILATION_CACHE", "PULLBACK_CACHE_MAX_BYTES"),
+    *("PULLBACK_CACHE_DIR", "XDG_CACHE_HOME", "HOME"),
+)
 
 
-def current() -> DiskCache | None:
-    """The process's cache as the environment now says; None when it is off or its directory not to be trusted."""
-    get = os.environ.get
-    names = ("PULLBACK_COMPILATION_CACHE", "PULLBACK_CACHE_DIR", "XDG_CACHE_HOME", "HOME")
-    settings = tuple(get(name, "") for name in (*names, "PULLBACK_CACHE_MAX_BYTES"))
+def current(directory: str | None = None, max_bytes: int = -1) -> DiskCache | None:
+    """The process's cache as settings and environment now say; None when off or not to be trusted.
+
+    Args:
+        directory: instead of the default one.
+        max_bytes: instead of PULLBACK_CACHE_MAX_BYTES or 512 MiB, where not negative.
+    """
+    settings = (directory, max_bytes, *map(os.environ.get, _VARIABLES))
     with _lock:
         if settings not in _opened:
-            _opened[settings] = _open(settings[0], settings[-1])
+            _opened[settings] = _open(directory, max_bytes)
         return _opened[settings]
 
 
-def _open(switch: str, max_bytes: str) -> DiskCache | None:
-    if switch.lower() in ("0", "false", "off", "no"):
+def _open(chosen: str | None, max_bytes: int) -> DiskCache | None:
+    if os.environ.get("PULLBACK_COMPILATION_CACHE", "").lower() in ("0", "false", "off", "no"):
         return None
-    if max_bytes and not max_bytes.isdecimal():
-        raise ValueError(f"PULLBACK_CACHE_MAX_BYTES must be a whole number, not {max_bytes!r}")
-    directory = default_directory()
+    limit = os.environ.get("PULLBACK_CACHE_MAX_BYTES", "")
+    if limit and not limit.isdecimal():
+        raise ValueError(f"PULLBACK_CACHE_MAX_BYTES must be a whole number, not {limit!r}")
+    directory = Path(chosen).expanduser() if chosen else default_directory()
     reason = open_directory(directory)
     if reason is not None:
         _warn(reason)
         return None
-    return DiskCache(directory, int(max_bytes or _DEFAULT_MAX_BYTES))
+    if max_bytes < 0:
+        max_bytes = int(limit or _DEFAULT_MAX_BYTES)
+    return DiskCache(directory, max_bytes)
 
 
 @functools.cache
