@@ -236,7 +236,7 @@ class TangentTrace(Trace):
         what = (prim, tuple(params.items()), len(outs))
         key = (what, tuple(atoms))
         program.keys.append(key)
-        program.records.append((what, key[1], first, state.source or user_source()))
+        program.records.append((what, key[1], first, state.source or user_source(3)))
         tracers = [TangentTracer(self, first + i, a) for i, a in enumerate(outs)]
         return tracers if prim.multiple_results else tracers[0]
 
@@ -333,7 +333,7 @@ class LinearizeTrace(Trace):
         first = len(program.avals)
         program.avals.extend(template.out_avals)
         program.keys.append((template, atoms))
-        program.records.append((template, atoms, first, state.source or user_source()))
+        program.records.append((template, atoms, first, state.source or user_source(3)))
         if not prim.multiple_results:
             return LinTracer(self, results[0], first) if template.out_nonzero[0] else results[0]
         outs = []

@@ -72,7 +72,7 @@ class JaxprTrace(Trace):
             args, params = prim.stage(args, params)
         invars = [self.lift(x) for x in args]
         out = prim.abstract(*[v.aval for v in invars], **params)
-        source = state.source or user_source()
+        source = state.source or user_source(3)
         if prim.multiple_results:
             outvars = [Var(aval) for aval in out]
             self.eqns.append(Eqn(prim, invars, outvars, params, source))
