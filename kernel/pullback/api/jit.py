@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -516,13 +517,15 @@ def jit(
     call.trace = functools.partial(_trace_stage, state_of)
     call.lower = lambda *args, **kwargs: _trace_stage(state_of, *args, **kwargs).lower()
     call.eval_shape = functools.partial(_eval_shape, state_of)
-    call.clear_cache = functools.partial(_clear, call)
+    call.clear_cache = functools.partial(_clear, weakref.ref(call))
     return call
 
 
-def _clear(call: Any) -> None:
-    call._jit.traces.clear()
-    call._clear_cache()
+def _clear(reference: weakref.ref[Any]) -> None:
+    call = reference()
+    if call is not None:
+        call._jit.traces.clear()
+        call._clear_cache()
 
 
 class ShapeDtypeStruct:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.core import errors, linearize
+from pullback.core import linearize
 from pullback.core.aval import ShapedArray, tangent_aval, typeof
 from pullback.core.call import jit_p
-from pullback.core.jaxpr import Jaxpr, eval_jaxpr
+from pullback.core.jaxpr import Jaxpr, close, eval_jaxpr
 from pullback.core.jvp import Zero
 from pullback.core.linearize import LinearizeTrace, LinTracer, Program
 from pullback.core.stage import JaxprTrace, staging
@@ -56,7 +56,11 @@ class Linearized:
 
     def jvp(self, tangents: Sequence[Any]) -> list[Any]:
         """Push tangents (arrays) through the linear program."""
-        outs = iter(eval_jaxpr(self.jaxpr, (), *self.residuals, *tangents))
+        forward = None if self._must_record() else self._compiled("jvp", lambda: self.jaxpr)
+        if forward is None:
+            outs = iter(eval_jaxpr(self.jaxpr, (), *self.residuals, *tangents))
+        else:
+            outs = iter(jit_p.bind(*self.residuals, *tangents, jaxpr=forward, name="forward"))
         return [
             Zero(a) if i is None else next(outs)
             for i, a in zip(self.out_indices, self.out_avals, strict=True)
@@ -71,12 +75,13 @@ class Linearized:
         ]
         if all(type(ct) is Zero for ct in cts):
             return [Zero(a) for a in self.in_avals]
-        if on_cotangent is None and not self.program.opaque and not _is_staged(state.trace):
-            compiled = self._compiled(tuple([type(ct) is Zero for ct in cts]))
+        if on_cotangent is None and not self._must_record():
+            zeros = tuple([type(ct) is Zero for ct in cts])
+            compiled = self._compiled(zeros, lambda: self._transposed(zeros))
             if compiled is not None:
-                jaxpr, present = compiled
-                args = [ct for ct in cts if type(ct) is not Zero]
-                outs = iter(jit_p.bind(*self.residuals, *args, jaxpr=jaxpr, name="backward"))
+                jaxpr, consts, present = compiled
+                args = [*consts, *self.residuals, *[ct for ct in cts if type(ct) is not Zero]]
+                outs = iter(jit_p.bind(*args, jaxpr=jaxpr, name="backward"))
                 return [
                     next(outs) if there else Zero(a)
                     for there, a in zip(present, self.in_avals, strict=True)
@@ -87,30 +92,31 @@ class Linearized:
         )
         return in_cts[len(self.residuals) :]
 
-    def _compiled(self, zeros: tuple) -> tuple[Jaxpr, list[bool]] | None:
+    def _must_record(self) -> bool:
+        """Whether each operation must be seen: a staging trace is watching, or user code runs."""
+        return self.program.opaque or _is_staged(state.trace)
+
+    def _compiled(self, what: Any, make: Callable[[], Any]) -> Any:
+        """What `make` gives for this structure of program, from its second appearance on."""
         program = self.program
         key = (
+            what,
             tuple(self.in_avals),
             tuple(program.keys),
             tuple([typeof(r) for r in program.residuals]),
             tuple(self.out_indices),
-            zeros,
         )
-        entry = _backward.get(key)
-        if entry is None:
-            if len(_backward) >= _BACKWARD_LIMIT:
-                del _backward[next(iter(_backward))]
-            _backward[key] = 1
-            return None
+        entry = _structures.pop(key, 0)
         if type(entry) is int:
-            if entry * _EQNS_PER_CALL < len(program.keys):
-                _backward[key] = entry + 1
-                return None
-            entry = _backward[key] = self._transposed(zeros)
-        return entry
+            appeared = entry * _EQNS_PER_CALL >= len(program.keys) and entry > 0
+            entry = make() if appeared else entry + 1
+        if len(_structures) >= _STRUCTURE_LIMIT:
+            del _structures[next(iter(_structures))]
+        _structures[key] = entry  # the most recently used is the last
+        return None if type(entry) is int else entry
 
-    def _transposed(self, zeros: tuple) -> tuple[Jaxpr, list[bool]]:
-        """The backward pass as a jaxpr: residuals and nonzero cotangents in."""
+    def _transposed(self, zeros: tuple) -> tuple[Jaxpr, list[Any], list[bool]]:
+        """The backward pass as a jaxpr: constants, residuals and nonzero cotangents in."""
         forward = self.jaxpr
         n_res = len(self.residuals)
         trace = JaxprTrace(eval_trace, "backward")
@@ -129,14 +135,12 @@ class Linearized:
             present = [type(ct) is not Zero for ct in in_cts]
             outs = [ct for ct in in_cts if type(ct) is not Zero]
             jaxpr, consts = trace.finish([*residuals, *args], outs)
-        if consts:
-            raise errors.internal_error("the backward pass closes over arrays")
-        return jaxpr, present
+        return close(jaxpr), consts, present
 
 
-# Structure of a linear program -> how often it was pulled back, or its compiled transpose.
-_backward: dict[tuple, Any] = {}
-_BACKWARD_LIMIT = 1024
+# Structure of a linear program -> how often it has appeared, or what was made for it.
+_structures: dict[tuple, Any] = {}
+_STRUCTURE_LIMIT = 256
 # A structure is compiled at its second appearance; longer ones, which take seconds to compile,
 # only after they have come back often enough.
 _EQNS_PER_CALL = 300
@@ -145,12 +149,12 @@ _EQNS_PER_CALL = 300
 def clear_caches() -> None:
     """Forget all templates and backward passes."""
     linearize.templates.clear()
-    _backward.clear()
+    _structures.clear()
 
 
 def cache_sizes() -> dict[str, int]:
     """The number of entries of each cache."""
-    return {"templates": len(linearize.templates), "backward": len(_backward)}
+    return {"templates": len(linearize.templates), "structures": len(_structures)}
 
 
 def _is_staged(trace: Trace | None) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from pullback.core import errors, pytree
 from pullback.core.aval import ShapedArray, register_typeof, typeof
 from pullback.core.config import config
-from pullback.core.jaxpr import Jaxpr, Var
+from pullback.core.jaxpr import Eqn, Jaxpr, Var, inner_jaxprs
 from pullback.core.tracer import Primitive, Tracer, backend, eval_trace
 from pullback.xla import client, compat
 from pullback.xla.array import Array
@@ -188,10 +188,9 @@ def run_primitive(prim: Primitive, args: tuple, params: dict) -> Any:
             return _run_away(prim, args, params)
     if params:
         key.extend(params.items())
-    entry = _eager.get(tuple(key))
-    if entry is None:
-        avals = tuple([b.aval for b in bufs])
-        entry = _compile_primitive(tuple(key), prim, params, avals, device, False)
+    entry = _eager.get(tuple(key)) or _compile_primitive(
+        tuple(key), prim, params, tuple([b.aval for b in bufs]), device, False
+    )
     if after_run:
         return _observed(prim, entry[0](bufs))
     return entry[0](bufs)
@@ -219,6 +218,11 @@ def _observed(prim: Primitive, out: Any) -> Any:
 def _compile_primitive(
     key: tuple, prim: Primitive, params: dict, avals: tuple, device: Any, committed: bool
 ) -> tuple[Callable[[list[Any]], Any], tuple]:
+    # A program over an inner jaxpr (a loop, say) is kept with it, and goes when it goes.
+    inner = next(iter(inner_jaxprs(params)), None)
+    cache: dict[Any, Any] = _eager if inner is None else inner.cache
+    if key in cache:
+        return cache[key]
     jaxpr = primitive_jaxpr(prim, params, avals)
     lowered = lower_module(jaxpr, prim.name, platform=device.platform)
     compiled = compile_lowered(lowered, avals, jaxpr.out_avals, device, committed)
@@ -237,14 +241,12 @@ def _compile_primitive(
 
     if len(_eager) >= _EAGER_LIMIT:
         _eager.clear()
-    entry = _eager[key] = (run, avals)
+    entry = cache[key] = (run, avals)
     return entry
 
 
 def primitive_jaxpr(prim: Primitive, params: dict, avals: Sequence[ShapedArray]) -> Jaxpr:
     """The jaxpr of a single equation."""
-    from pullback.core.jaxpr import Eqn
-
     invars = [Var(a) for a in avals]
     out = prim.abstract(*avals, **params)
     outvars = [Var(a) for a in (out if prim.multiple_results else (out,))]
