@@ -73,6 +73,24 @@ from pullback.lax.convert import (
     stop_gradient,
     stop_gradient_p,
 )
+from pullback.lax.cumulative import (
+    cumlogsumexp,
+    cumlogsumexp_p,
+    cummax,
+    cummax_p,
+    cummin,
+    cummin_p,
+    cumprod,
+    cumprod_p,
+    cumsum,
+    cumsum_p,
+)
+from pullback.lax.dot import (
+    batch_matmul,
+    dot,
+    dot_general,
+    dot_general_p,
+)
 from pullback.lax.elementwise import (
     AccuracyMode,
     RoundingMethod,
@@ -111,6 +129,15 @@ from pullback.lax.elementwise import (
     sub,
     sub_p,
 )
+from pullback.lax.fill import (
+    broadcasted_iota,
+    empty,
+    full,
+    full_like,
+    iota,
+    iota_p,
+    zeros_like_array,
+)
 from pullback.lax.gamma import (
     digamma,
     digamma_p,
@@ -120,6 +147,64 @@ from pullback.lax.gamma import (
     polygamma_p,
     zeta,
     zeta_p,
+)
+from pullback.lax.precision import (
+    DotAlgorithm,
+    DotAlgorithmPreset,
+    Precision,
+    PrecisionLike,
+)
+from pullback.lax.reduce import (
+    argmax,
+    argmax_p,
+    argmin,
+    argmin_p,
+    reduce_and,
+    reduce_and_p,
+    reduce_max,
+    reduce_max_p,
+    reduce_min,
+    reduce_min_p,
+    reduce_or,
+    reduce_or_p,
+    reduce_prod,
+    reduce_prod_p,
+    reduce_xor,
+    reduce_xor_p,
+)
+from pullback.lax.shape import (
+    broadcast,
+    broadcast_in_dim,
+    broadcast_in_dim_p,
+    broadcast_shapes,
+    broadcast_to_rank,
+    collapse,
+    expand_dims,
+    reduce_sum,
+    reduce_sum_p,
+    reshape,
+    reshape_p,
+    rev,
+    rev_p,
+    squeeze,
+    squeeze_p,
+    transpose,
+    transpose_p,
+)
+from pullback.lax.slice import (
+    concatenate,
+    concatenate_p,
+    index_in_dim,
+    pad,
+    pad_p,
+    slice,
+    slice_in_dim,
+    slice_p,
+    split,
+    split_p,
+    stack,
+    tile,
+    unstack,
 )
 from pullback.lax.special import (
     bessel_i0e,
