@@ -178,8 +178,10 @@ def run_primitive(prim: Primitive, args: tuple, params: dict) -> Any:
     for x in args:
         if type(x) is Array:
             buf = x._buf
-        elif type(x) in _HASHED_SCALARS and x != 0 and device is client.first_device():
-            buf = _fast_scalars.get((type(x), x, config.jax_enable_x64)) or _fast_scalar(x, device)
+        elif type(x) in _HASHED_SCALARS and x != 0:
+            buf = _fast_scalars.get((type(x), x, device, config.jax_enable_x64)) or _fast_scalar(
+                x, device
+            )
         else:
             buf = to_buffer(x, device)
         bufs.append(buf)
@@ -205,7 +207,7 @@ def _fast_scalar(x: Any, device: Any) -> Any:
     if len(_fast_scalars) >= _SCALAR_LIMIT:
         _fast_scalars.clear()
     buf = to_buffer(x, device)
-    _fast_scalars[type(x), x, config.jax_enable_x64] = buf
+    _fast_scalars[type(x), x, device, config.jax_enable_x64] = buf
     return buf
 
 
