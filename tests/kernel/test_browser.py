@@ -30,7 +30,7 @@ pytestmark = [
 ]
 
 CELLS = [
-    "import jax\nimport jax.numpy as jnp\nprint(jax.grad(lambda x: x ** 2)(3.0), len(jax.devices()))",
+    "import jax, jax.numpy as jnp\nprint(jax.grad(lambda x: x ** 2)(3.0), len(jax.devices()))",
     "jnp.arange(12.0).reshape(3, 4) - 5",
     "jnp.sin(jnp.linspace(0, 6, 40))[:, None] * jnp.cos(jnp.linspace(0, 6, 60))",
     "def f(x):\n    return jnp.dot(x, jnp.ones(4))\n\njax.grad(lambda x: f(x).sum())(jnp.ones(3))",

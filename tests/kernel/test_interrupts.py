@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -83,7 +84,8 @@ def test_ten_interrupts_in_a_row_leave_the_session_usable(kernel):
     assert kernel.run("%who_ls").status == "ok"
 
 
-def test_an_interrupt_while_compiling_says_what_it_waits_for(kernel):
+def test_an_interrupt_while_compiling_says_what_it_waits_for(start_kernel):
+    kernel = start_kernel(env={**os.environ, "PULLBACK_COMPILATION_CACHE": "0"})
     code = (
         "import jax, jax.numpy as jnp\n"
         "@jax.jit\n"
@@ -100,6 +102,7 @@ def test_an_interrupt_while_compiling_says_what_it_waits_for(kernel):
     assert "XLA is compiling large and cannot be stopped part-way" in result.stdout
     assert result.stderr == ""
     assert kernel.run("print(float(jnp.sin(0.0)))").stdout == "0.0\n"
+    kernel.close()
 
 
 def test_an_interrupt_of_ordinary_python_says_nothing_of_xla(kernel):

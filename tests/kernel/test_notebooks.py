@@ -1,4 +1,4 @@
-"""The notebooks: saved outputs against a fresh run on the installed kernel, and the seed verbatim."""
+"""The notebooks: saved outputs against a fresh run of the kernel, and the seed verbatim."""
 
 from __future__ import annotations
 
