@@ -1,7 +1,7 @@
-"""`Array`: an immutable array on a device; one slot around the C++ array, shared by eager and compiled code.
+"""`Array`: an immutable array on a device; one slot around the C++ array.
 
-Builds on xla/compat, xla/client, xla/sharding and core/aval. Operators, indexing and NumPy's methods are attached by
-numpy/array_methods.py. Tested in tests/xla/test_array.py.
+Builds on xla/compat, xla/client, xla/sharding and core/aval. Operators, indexing and NumPy's
+methods are attached by numpy/array_methods.py. Tested in tests/xla/test_array.py.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _new_array = object.__new__
 class Array:
     """An immutable array on one device, or split or repeated over several.
 
-    Made by `pullback.numpy` functions and `device_put`; as fast to wrap and unwrap as it can be: `Array(buf)`.
+    Made by `pullback.numpy` functions and `device_put`; `Array(buf)` wraps a C++ array.
     """
 
     __slots__ = ("__weakref__", "_buf", "_npy")
@@ -195,7 +195,8 @@ class Array:
         if dtype is not None and value.dtype != dtype:
             if copy is False:
                 raise ValueError(
-                    f"cannot give the {self.dtype} array as {np.dtype(dtype)} without a copy; leave out copy=False"
+                    f"cannot give the {self.dtype} array as {np.dtype(dtype)} without a copy; "
+                    "leave out copy=False"
                 )
             return value.astype(dtype)
         return value.copy() if copy else value
@@ -217,8 +218,8 @@ class Array:
         self._check_alive()
         if len(self.sharding.devices) != 1:
             raise BufferError(
-                f"dlpack: the array lies on {len(self.sharding.devices)} devices, and dlpack knows only one; "
-                "gather it first: device_put(x, devices()[0])"
+                f"dlpack: the array lies on {len(self.sharding.devices)} devices, and dlpack knows "
+                "only one; gather it first: device_put(x, devices()[0])"
             )
         if dl_device is not None and tuple(dl_device) != tuple(self.__dlpack_device__()):
             raise BufferError(
@@ -260,10 +261,12 @@ class Array:
             return bool(self._value)
         if aval.size == 0:
             raise ValueError(
-                "the truth value of an empty array is ambiguous; ask array.size > 0 to see whether it is empty"
+                "the truth value of an empty array is ambiguous; ask array.size > 0 to see "
+                "whether it is empty"
             )
         raise ValueError(
-            f"the truth value of an array with {aval.size} elements is ambiguous: {aval}; use a.any() or a.all()"
+            f"the truth value of an array with {aval.size} elements is ambiguous: {aval}; "
+            "use a.any() or a.all()"
         )
 
     def __int__(self) -> int:
@@ -285,8 +288,8 @@ class Array:
         aval = self._buf.aval
         if aval.shape:
             raise TypeError(
-                f"only a scalar array converts to a Python {wanted}; this one has ndim={aval.ndim}: {aval}; "
-                "index it first, or use .item() for one element"
+                f"only a scalar array converts to a Python {wanted}; this one has "
+                f"ndim={aval.ndim}: {aval}; index it first, or use .item() for one element"
             )
         return self._value[()]
 
@@ -350,7 +353,7 @@ _DLPACK_DEVICES = {
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Shard:
-    """One device's part of an Array: `index` says which slice of it, `replica_id` which copy of that slice."""
+    """One device's part of an Array: its slice `index`, and which copy of that slice it is."""
 
     device: Any
     index: tuple[slice, ...]
@@ -385,12 +388,12 @@ def array_from_numpy(
 
 
 def from_dlpack(x: Any, device: Any = None, copy: bool | None = None) -> Array:
-    """An Array over the memory of any object with `__dlpack__`, without a copy where alignment allows.
+    """An Array over the memory of an object with `__dlpack__`, not copied where aligned.
 
     Args:
         x: torch tensor, NumPy array, other Array ... on a CPU or on a device of ours.
         device: where the result shall be; None leaves it where it is.
-        copy: True copies always, so that later writes by the owner are not seen; False refuses to copy.
+        copy: True copies always, so that later writes by the owner are not seen; False refuses to.
 
     Raises:
         TypeError: `x` has no `__dlpack__`.
@@ -398,7 +401,8 @@ def from_dlpack(x: Any, device: Any = None, copy: bool | None = None) -> Array:
     """
     if not hasattr(x, "__dlpack__") or not hasattr(x, "__dlpack_device__"):
         raise TypeError(
-            f"from_dlpack takes an object with __dlpack__, not {type(x).__name__}; for others use asarray"
+            f"from_dlpack takes an object with __dlpack__, not {type(x).__name__}; "
+            "for others use asarray"
         )
     kind, _ = x.__dlpack_device__()
     if int(kind) != DLDeviceType.kDLCPU:
@@ -437,8 +441,9 @@ def _rebuild(value: np.ndarray, weak_type: bool) -> Array:
 
 def _deleted_error(aval: Any) -> RuntimeError:
     return RuntimeError(
-        f"Array has been deleted with shape={aval}: its memory was given up, by .delete() or because it was "
-        "donated to a compiled function (donate_argnums); use that function's result, or do not donate the array"
+        f"Array has been deleted with shape={aval}: its memory was given up, by .delete() or "
+        "because it was donated to a compiled function (donate_argnums); use that function's "
+        "result, or do not donate the array"
     )
 
 

@@ -74,8 +74,8 @@ def set_cpu_device_count(n: int) -> None:
         open_client = _clients.get("cpu")
         if open_client is not None and len(open_client.local_devices()) != n:
             raise RuntimeError(
-                f"the CPU is in use with {len(open_client.local_devices())} device(s) and cannot change to {n}; "
-                "call set_cpu_device_count before the first array, or restart with "
+                f"the CPU is in use with {len(open_client.local_devices())} device(s) and cannot "
+                f"change to {n}; call set_cpu_device_count before the first array, or restart with "
                 f"PULLBACK_NUM_CPU_DEVICES={n} in the environment"
             )
         _requested_cpu_devices = n
@@ -189,7 +189,7 @@ def process_count(backend: str | None = None) -> int:
 
 
 def default_device() -> Any:
-    """The device that new arrays go to: `config.jax_default_device`, else the first one there is."""
+    """The device that new arrays go to: `config.jax_default_device`, else the first one."""
     chosen = config.jax_default_device
     if chosen is not None:
         return _as_device(chosen)

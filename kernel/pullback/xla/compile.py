@@ -1,6 +1,7 @@
 """MLIR modules to loaded executables: options, observers, and the executable's own views.
 
-Builds on core/config, xla/compat, xla/client and xla/disk_cache. Tested in tests/xla/test_compile.py.
+Builds on core/config, xla/compat, xla/client and xla/disk_cache.
+Tested in tests/xla/test_compile.py.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ class CompileEvent:
     source: Source
 
 
-# Called with a CompileEvent after each compilation, in the compiling thread. The views add to it and remove.
+# Called with a CompileEvent after each compilation, in its thread. Views add to it and remove.
 on_compile: list[Callable[[CompileEvent], None]] = []
 
 _running: dict[int, tuple[str, float]] = {}
 
 
 def compiling_now() -> list[tuple[str, float]]:
-    """(name, start by time.monotonic()) of every compilation that XLA is busy with, over all threads."""
+    """(name, start by time.monotonic()) of every compilation that XLA is busy with."""
     return list(_running.values())
 
 
@@ -186,7 +187,7 @@ def _compile(
 
 @contextmanager
 def _interrupt_deferred() -> Iterator[None]:
-    """Within it Ctrl-C waits for the end, so that what XLA has compiled is kept. Only in the main thread."""
+    """Within it Ctrl-C waits for the end, so that what XLA has compiled is kept."""
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
         yield
@@ -281,16 +282,16 @@ _MOVES = frozenset(
         "shift_left shift_right_arithmetic shift_right_logical sign slice transpose xor"
     ).split()
 ) | {"func.return"}
-# Correctly rounded ones: exact alone, while a multiply and an add together may be contracted or not.
+# Correctly rounded: exact alone, while a multiply and an add together may be contracted or not.
 _ROUNDED = frozenset("stablehlo." + op for op in "add subtract multiply divide".split())
 _TINY = 4096  # elements: unvectorised code costs at most some microseconds below it
 
 
 def is_tiny_and_exact(module: Any) -> bool:
-    """Whether a program is so small and so exact that optimising it gains nothing and changes no bit.
+    """Whether a program is so small and exact that optimising it changes no bit and gains little.
 
-    At most 4,096 elements in each result, one function without regions, operations that move or compare, and at
-    most one real addition, subtraction, multiplication or division. Most eager operations are.
+    At most 4,096 elements in each result, one function without regions, operations that move or
+    compare, and at most one real addition, subtraction, multiplication or division.
     """
     n_rounded = 0
     n_functions = 0

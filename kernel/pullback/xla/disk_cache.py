@@ -1,4 +1,4 @@
-"""Compiled programs kept on disk between restarts: a private directory, bounded, safe with several kernels at once.
+"""Compiled programs kept on disk between restarts, safe with several kernels at once.
 
 Builds on the standard library only. Tested in tests/xla/test_disk_cache.py.
 """
@@ -26,7 +26,7 @@ _EVICT_EVERY = 64  # writes between two looks at the directory's size
 
 
 class CompilationCacheWarning(UserWarning):
-    """The directory for compiled programs cannot be used; everything works, but compiles anew at each start."""
+    """The directory for compiled programs cannot be used; each start compiles anew."""
 
 
 @dataclass(slots=True)
@@ -149,8 +149,8 @@ def _private(path: str, flags: int) -> int:
 
 def _warn(reason: str) -> None:
     warnings.warn(
-        f"compiled programs are not kept on disk: {reason}. Set PULLBACK_CACHE_DIR to a directory of your own, "
-        "or PULLBACK_COMPILATION_CACHE=0 to be silent.",
+        f"compiled programs are not kept on disk: {reason}. Set PULLBACK_CACHE_DIR to a directory "
+        "of your own, or PULLBACK_COMPILATION_CACHE=0 to be silent.",
         CompilationCacheWarning,
         stacklevel=3,
     )
@@ -175,8 +175,8 @@ def default_directory() -> Path:
 def open_directory(directory: Path) -> str | None:
     """Make the directory private to this user; None, or the reason why it cannot be trusted.
 
-    What lies in it is run as machine code, so a directory of another user, one that others may write to,
-    or a symbolic link is refused.
+    What lies in it is run as machine code, so a directory of another user, one that others may
+    write to, or a symbolic link is refused.
     """
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -18,7 +18,7 @@ from pullback.xla import client, compat
 
 
 class AxisType(enum.Enum):
-    """Who decides how arrays lie along a mesh axis: the compiler, the types, or the program itself."""
+    """Who decides how arrays lie along a mesh axis: compiler, types, or the program itself."""
 
     Auto = enum.auto()
     Explicit = enum.auto()
@@ -44,7 +44,7 @@ UNCONSTRAINED = _Unconstrained()
 
 
 class PartitionSpec:
-    """For each leading axis of an array the mesh axis that cuts it: a name, a tuple of names, or None.
+    """For each leading axis of an array the mesh axis that cuts it: name, names, or None.
 
     Example:
         >>> P("data", None, ("x", "y"))
@@ -104,7 +104,7 @@ def _canonical_part(part: Any) -> Any:
 
 
 class Mesh:
-    """Devices in a grid whose axes have names. Equal and hashed by value; `with mesh:` makes it current.
+    """Devices in a grid whose axes have names; compared by value; `with mesh:` makes it current.
 
     Args:
         devices: array (or nested list) of devices.
@@ -127,7 +127,8 @@ class Mesh:
         names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
         if grid.ndim != len(names):
             raise ValueError(
-                f"Mesh: the devices have {grid.ndim} axes (shape {grid.shape}) but there are {len(names)} names {names}"
+                f"Mesh: the devices have {grid.ndim} axes (shape {grid.shape}) but there are "
+                f"{len(names)} names {names}"
             )
         if len(set(names)) != len(names):
             raise ValueError(f"Mesh: an axis name stands twice in {names}")
@@ -255,8 +256,8 @@ class AbstractMesh:
         self.axis_types = (types,) * len(self.axis_names) if is_one else tuple(types)
         if not len(self.axis_sizes) == len(self.axis_names) == len(self.axis_types):
             raise ValueError(
-                f"AbstractMesh: sizes {self.axis_sizes}, names {self.axis_names} and types {self.axis_types} "
-                "must be equally many"
+                f"AbstractMesh: sizes {self.axis_sizes}, names {self.axis_names} and types "
+                f"{self.axis_types} must be equally many"
             )
 
     @property
@@ -334,7 +335,7 @@ def current_mesh() -> Mesh | None:
 
 
 class set_mesh:  # noqa: N801 (JAX's name; function and context manager in one)
-    """Make a mesh current in this thread: as a statement for good, as `with set_mesh(mesh):` for a block."""
+    """Make a mesh current in this thread: for good, or as `with set_mesh(mesh):` for a block."""
 
     __slots__ = ("_before",)
 

@@ -1,4 +1,6 @@
-"""The dispatcher in plain Python, for a jaxlib whose C++ one we cannot drive (or PULLBACK_DISPATCH=python).
+"""The dispatcher in plain Python, for a jaxlib whose C++ one we cannot drive.
+
+PULLBACK_DISPATCH=python asks for it.
 
 Builds on nothing but the objects it is handed. Tested in tests/xla/test_pydispatch.py.
 """
@@ -21,7 +23,7 @@ def clear_all() -> None:
 
 
 class PythonDispatch:
-    """Same contract as the C++ dispatcher: a signature seen before runs its executable, a new one asks `cache_miss`.
+    """A signature seen before runs its executable, a new one asks `cache_miss`, as in C++.
 
     Args:
         name: what it shows.
@@ -30,7 +32,7 @@ class PythonDispatch:
         registry: the pytree registry in which arrays are nodes around C++ arrays.
         array_type: the C++ array class; a call with any other leaf goes to `cache_miss` each time.
         make_handler: `(aval, sharding, committed) -> result handler`.
-        context: the values that the C++ dispatcher would have in its key (default device and the like).
+        context: the settings that the C++ dispatcher would have in its key.
     """
 
     def __init__(

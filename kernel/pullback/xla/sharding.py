@@ -1,4 +1,4 @@
-"""Shardings: which device holds which part of an array. Our own Python objects, mapped to cached C++ ones.
+"""Shardings: which device holds which part of an array; ours in Python, mapped to C++ ones.
 
 Builds on xla/compat, xla/client and xla/mesh. Tested in tests/xla/test_sharding.py.
 """
@@ -32,7 +32,7 @@ __all__ = [
 class IndivisibleError(ValueError):
     """An axis cannot be cut into equal parts over the devices.
 
-    Failing: `NamedSharding(mesh_of_2, P("x")).shard_shape((5,))`; corrected: an axis of length 4 or 6.
+    Failing: `NamedSharding(mesh_of_2, P("x")).shard_shape((5,))`; corrected: `shard_shape((6,))`.
     """
 
 
@@ -44,7 +44,7 @@ class DuplicateSpecError(ValueError):
 
 
 class Sharding:
-    """Says for each device which part of an array it holds. Immutable, hashable, compared by value."""
+    """Says which part of an array each device holds. Immutable, hashable, compared by value."""
 
     __slots__ = ()
 
@@ -193,7 +193,8 @@ class NamedSharding(Sharding):
 
     Args:
         mesh: the devices.
-        spec: for each leading axis of the array the mesh axis (or axes, major first) that cuts it, or None.
+        spec: for each leading axis of the array the mesh axis (or axes, major first) that cuts it,
+            or None.
 
     Raises:
         DuplicateSpecError: a mesh axis stands twice in the spec.
@@ -245,7 +246,8 @@ class NamedSharding(Sharding):
         """For each of the array's axes the mesh axes that cut it, major first."""
         if len(self._axes) > ndim:
             raise ValueError(
-                f"{self} is for arrays with at least {len(self._axes)} axes, but this one has {ndim}"
+                f"{self} is for arrays with at least {len(self._axes)} axes, "
+                f"but this one has {ndim}"
             )
         return self._axes + ((),) * (ndim - len(self._axes))
 
@@ -364,7 +366,7 @@ def leading_axis_sharding(devices: Sequence[Any], axis: int = 0) -> NamedShardin
 
 @functools.lru_cache(maxsize=4096)
 def to_xla(sharding: Sharding, ndim: int) -> Any:
-    """The C++ sharding for arrays with `ndim` axes; one object for equal arguments, and it remembers ours."""
+    """The C++ sharding for arrays with `ndim` axes; it remembers ours."""
     if isinstance(sharding, SingleDeviceSharding):
         return compat.single_device_sharding(sharding._device)
     found = compat.gspmd_sharding(sharding.devices, sharding.hlo_sharding(ndim))

@@ -74,7 +74,7 @@ def _reshard(value: Array, sharding: Sharding) -> Array:
 
 
 def _matching_pieces(value: Array, sharding: Sharding) -> list[Any] | None:
-    """The new parts as copies between devices, when each one lies whole on some device now; else None."""
+    """The new parts copied between devices, if each lies whole on some device now; else None."""
     wanted = sharding.devices_indices_map(value.shape)
     holders: dict[tuple[tuple[int, int], ...], Array] = {}
     for shard in value.addressable_shards:
@@ -100,7 +100,7 @@ def device_get(value: Any) -> Any:
 def shard_arg(value: Any, xla_sharding: Any, layout: Any) -> Any:
     """What the dispatcher calls for an argument that lies elsewhere than the program wants it.
 
-    An uncommitted array (or a host value) follows the program; a committed one never comes here with other devices.
+    An uncommitted array (or a host value) follows the program.
     """
     array = Array(value) if isinstance(value, compat.ArrayImpl) else np.asarray(value)
     return device_put_sharded_array(array, from_xla(xla_sharding))._buf

@@ -1,0 +1,103 @@
+"""jaxlib itself and its process-wide state: version, classes, settings, the hidden import of jax.
+
+Imported before anything else of jaxlib. Tested in tests/xla/test_compat.py.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+# Read when the library is loaded: keeps C++ log lines out of the notebook (fatal ones still show).
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import jaxlib
+from jaxlib import _jax
+from jaxlib import xla_client as xc
+
+ArrayImpl = xc.ArrayImpl
+Device = xc.Device
+DeviceList = _jax.DeviceList
+LoadedExecutable = xc.LoadedExecutable
+SingleDeviceSharding = xc.SingleDeviceSharding
+GSPMDSharding = xc.GSPMDSharding
+HloSharding = xc.HloSharding
+XlaRuntimeError = _jax.JaxRuntimeError
+Config = _jax.config.Config
+
+jaxlib_version: str = jaxlib.__version__
+xla_version: int = xc._version
+
+
+def real_jax_loaded() -> bool:
+    """Whether the real jax is loaded in this process (our alias of the name is not it)."""
+    config = sys.modules.get("jax._src.config")
+    return isinstance(getattr(config, "enable_x64", None), Config)
+
+
+def make_config(name: str, value: Any, *, in_jit_key: bool) -> Any:
+    """A C++ thread-local setting; with `in_jit_key` a new value makes dispatchers miss once."""
+    config = Config(name, value, include_in_jit_key=in_jit_key)
+    (_jit_key_configs if in_jit_key else _other_configs).append(config)
+    return config
+
+
+_jit_key_configs: list[Any] = []
+_other_configs: list[Any] = []  # C++ keeps no reference to them
+
+
+def jit_key_context() -> tuple[Any, ...]:
+    return tuple(config.value for config in _jit_key_configs)
+
+
+def _bootstrap() -> None:
+    """Give the dispatcher the three states that it asks for, unless the real jax has done so.
+
+    The x64 state is always True here: values reach C++ already converted, and a False would cut
+    int64 to int32.
+    """
+    if not hasattr(SingleDeviceSharding, "_to_xla_hlo_sharding"):
+        # jaxlib 0.10.2 asks this of Python in batched_device_put; from 0.11 on C++ does it.
+        SingleDeviceSharding._to_xla_hlo_sharding = lambda self, ndim: HloSharding.replicate()
+    if real_jax_loaded():
+        return
+    _jax.jax_jit.set_enable_x64_state(make_config("pullback_cpp_x64", True, in_jit_key=False))
+    _jax.jax_jit.set_disable_jit_state(
+        make_config("pullback_cpp_disable_jit", False, in_jit_key=False)
+    )
+    _jax.jax_jit.set_post_hook_state(make_config("pullback_cpp_post_hook", None, in_jit_key=False))
+
+
+_bootstrap()
+
+# What C++ imports behind the caller's back to give a shard's array an aval. See `no_jax_import`.
+_HIDDEN_IMPORTS = ("jax.core", "jax._src")
+_hide_lock = threading.RLock()
+
+
+@contextmanager
+def no_jax_import() -> Iterator[None]:
+    """Within it C++ cannot import jax: the names it asks for fail at once, without a search.
+
+    Some calls on arrays (single shards, raw pointers) import jax.core for an aval; we set ours
+    afterwards. Nothing is hidden when the real jax is loaded already.
+    """
+    if real_jax_loaded():
+        yield
+        return
+    with _hide_lock:
+        before = {name: sys.modules.get(name) for name in _HIDDEN_IMPORTS}
+        try:
+            for name in _HIDDEN_IMPORTS:
+                sys.modules[name] = None  # type: ignore[assignment]
+            yield
+        finally:
+            for name, module in before.items():
+                if module is None:
+                    sys.modules.pop(name, None)
+                else:
+                    sys.modules[name] = module
