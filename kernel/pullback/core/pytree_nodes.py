@@ -23,6 +23,7 @@ SequenceKey = cpp.SequenceKey
 DictKey = cpp.DictKey
 GetAttrKey = cpp.GetAttrKey
 FlattenedIndexKey = cpp.FlattenedIndexKey
+KeyPath = tuple[Any, ...]
 _Class = TypeVar("_Class", bound=type)
 
 registry = cpp.PyTreeRegistry()
@@ -263,3 +264,39 @@ _register(
     lambda func, children: Partial(func, *children[0], **children[1]),
     lambda p: (((GetAttrKey("args"), p.args), (GetAttrKey("keywords"), p.keywords)), p.func),
 )
+
+
+_SIMPLE_KEY = {SequenceKey: "idx", DictKey: "key", GetAttrKey: "name", FlattenedIndexKey: "key"}
+
+
+def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
+    """A key path as text.
+
+    Args:
+        keys: the path.
+        simple: only the bare keys, without brackets and dots.
+        separator: between the keys.
+
+    Example:
+        >>> keystr((DictKey("w"), SequenceKey(0))), keystr((DictKey("w"),), simple=True)
+        ("['w'][0]", 'w')
+    """
+    if not simple:
+        return separator.join(map(str, keys))
+    texts = [getattr(k, _SIMPLE_KEY[type(k)]) if type(k) in _SIMPLE_KEY else k for k in keys]
+    return separator.join(map(str, texts))
+
+
+def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Any]:
+    """The children of a node and its metadata."""
+    out = registry.flatten_one_level(tree)
+    if out is None:
+        raise ValueError(f"flatten_one_level: {type(tree).__qualname__} is a leaf, not a node.")
+    return out
+
+
+def flatten_one_level_with_keys(tree: Any) -> tuple[Iterable[tuple[Any, Any]], Any]:
+    """The (key, child) pairs of a node and its metadata."""
+    _, metadata = flatten_one_level(tree)
+    pairs = registry.flatten_with_path(tree, lambda path, _: len(path) == 1)[0]
+    return tuple([(path[0], child) for path, child in pairs]), metadata
