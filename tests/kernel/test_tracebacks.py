@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from IPython.core.ultratb import AutoFormattedTB
+from IPython.core.interactiveshell import InteractiveShell
 
+from pullback.core import source
 from pullback.ipython import tracebacks
 
 FAILING = (
@@ -60,12 +61,6 @@ def test_a_chained_exception_keeps_both_parts(kernel):
     assert "/pullback/" not in text
 
 
-def test_recursion_in_user_code_stays_collapsed(kernel):
-    result = kernel.run("def f(x):\n    return f(x)\nf(1)", check=False)
-    assert result.error_name == "RecursionError"
-    assert len(result.traceback) < 5000
-
-
 def frames_of(code, filename, **names):
     try:
         exec(compile(code, filename, "exec"), names)
@@ -77,7 +72,7 @@ def frames_of(code, filename, **names):
 def test_split_keeps_order_and_counts_runs():
     inner = "def call(f):\n    return f()\n"
     engine: dict = {}
-    exec(compile(inner, f"{tracebacks._PACKAGE}/core/x.py", "exec"), engine)
+    exec(compile(inner, source.__file__, "exec"), engine)
     tb = frames_of("def g():\n    return 1 / 0\ncall(g)\n", "user.py", call=engine["call"])
     kept, folded = tracebacks.split_frames(tb)
     names = [entry.tb_frame.f_code.co_filename for entry in kept]
@@ -86,15 +81,13 @@ def test_split_keeps_order_and_counts_runs():
 
 
 def test_install_and_uninstall_restore_the_shell():
-    class Shell:
-        configurables: list = []
-        InteractiveTB = AutoFormattedTB(mode="Context", theme_name="nocolor", tb_offset=1)
-
-    shell = Shell()
-    stock = shell.InteractiveTB
+    shell = InteractiveShell()
+    stock, before = shell.InteractiveTB, list(shell.configurables)
     switch = tracebacks.install(shell)
     assert tracebacks.install(shell) is switch
-    assert shell.configurables == [switch]
+    assert shell.configurables == [*before, switch]
+    assert source.client_folds_frames == [True]
     tracebacks.uninstall(shell)
     tracebacks.uninstall(shell)
-    assert shell.InteractiveTB is stock and shell.configurables == []
+    assert shell.InteractiveTB is stock and shell.configurables == before
+    assert source.client_folds_frames == [False]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
@@ -15,10 +14,8 @@ from IPython.core.ultratb import AutoFormattedTB
 from traitlets import Bool
 from traitlets.config import Configurable
 
-_PACKAGE = Path(__file__).resolve().parents[1]
-_ENGINE_FOLDERS = tuple(
-    f"{folder}/" for folder in (_PACKAGE, _PACKAGE.parent / "pullback_magics")
-) + (f"{_PACKAGE.parents[1] / 'magics' / 'pullback_magics'}/",)
+from pullback.core import source
+
 _ALSO_FOLDED = ("/jaxlib/", "<frozen ", "/contextlib.py", "/functools.py")
 
 
@@ -28,11 +25,6 @@ class PullbackTracebacks(Configurable):
     show_engine_frames = Bool(
         False, help="Show every frame of a traceback instead of folding the engine's."
     ).tag(config=True)
-
-
-def is_engine_file(filename: str) -> bool:
-    """True for a source file of this project's packages."""
-    return filename.startswith(_ENGINE_FOLDERS)
 
 
 def _is_folded_after_engine(filename: str) -> bool:
@@ -61,7 +53,7 @@ def split_frames(
     inside = False
     for entry in _walk(tb):
         filename = entry.tb_frame.f_code.co_filename
-        inside = is_engine_file(filename) or (inside and _is_folded_after_engine(filename))
+        inside = source.is_engine_file(filename) or (inside and _is_folded_after_engine(filename))
         if inside:
             folded.setdefault(len(kept) - 1, []).append(entry)
         else:
@@ -155,6 +147,7 @@ def install(shell: Any) -> PullbackTracebacks:
     )
     folding.stock = current
     shell.InteractiveTB = folding
+    source.client_folds_frames[0] = True
     shell.configurables.append(switch)
     return switch
 
@@ -164,4 +157,5 @@ def uninstall(shell: Any) -> None:
     current = shell.InteractiveTB
     if isinstance(current, FoldingTB):
         shell.InteractiveTB = current.stock
+        source.client_folds_frames[0] = False
         shell.configurables.remove(current.switch)
