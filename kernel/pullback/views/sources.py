@@ -1,0 +1,33 @@
+"""Where an equation comes from, as the user knows it: `Cell In[3], line 2` and the line's text.
+
+Builds on core/source.py. Tested in tests/views/test_sources.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pullback.core import source
+from pullback.core.jaxpr import Eqn
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A line of the user's program."""
+
+    file: str
+    line: int
+    text: str
+
+    @property
+    def place(self) -> str:
+        """`Cell In[3], line 2` or `model.py, line 12`."""
+        return f"{source.file_label(self.file)}, line {self.line}"
+
+
+def source_line(eqn: Eqn) -> SourceLine | None:
+    """The user's line that an equation comes from; None where it is not known."""
+    info = eqn.source
+    if info is None:
+        return None
+    return SourceLine(info.file, info.line, source.source_line(info))
