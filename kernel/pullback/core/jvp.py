@@ -27,11 +27,10 @@ class Zero:
 
 
 class _LinearOps:
-    """The operations of vector spaces, provided by lax (which is built on this module)."""
+    """The two operations of vector spaces, provided by lax (which is built on this module)."""
 
     zeros: Callable[[ShapedArray], Any]
     add: Callable[[Any, Any], Any]
-    sum: Callable[[Any, tuple[int, ...]], Any]
 
 
 linear_ops = _LinearOps()

@@ -2,8 +2,8 @@
 
 The function in a call's parameters is a Python callable while arrays flow through it, and a jaxpr
 once it is staged; the rules stay Python callables, run when and where a derivative is taken. Under
-vmap the rules are wrapped so that they re-enter the same vmap (its `tag`), whoever runs them, and so
-know the mapped values that they close over.
+vmap the rules are wrapped so that they re-enter the same vmap (its `tag`), whoever runs them, and
+so know the mapped values that they close over.
 
 Builds on core/call.py and inner.py. Tested in tests/lax/test_custom_rules.py.
 """
@@ -19,14 +19,22 @@ from pullback.core.aval import ShapedArray, make_aval, tangent_aval, typeof
 from pullback.core.batching import AxisData, batch_flat, to_dim
 from pullback.core.call import batch_jaxpr
 from pullback.core.jaxpr import Jaxpr, close, eval_jaxpr
-from pullback.core.jvp import Zero, linear_ops, materialise, zero_of
+from pullback.core.jvp import Zero, materialise, zero_of
 from pullback.core.linearize import TangentTrace, TangentTracer
 from pullback.core.stage import trace_to_jaxpr
 from pullback.core.tracer import Primitive, set_current, state
 from pullback.core.transpose import backward_pass, is_undefined
 from pullback.lax.inner import intern_jaxpr
+from pullback.lax.shape import sum_axes
 
 Flat = Callable[..., Sequence[Any]]
+
+
+class CustomRuleClosureError(errors.UnexpectedTracerError):
+    """A derivative was asked with respect to a value that a custom rule's function closes over."""
+
+    def __init__(self, message: str) -> None:
+        TypeError.__init__(self, message)
 
 
 def run_call(call: Jaxpr | Flat, args: Sequence[Any]) -> list[Any]:
@@ -63,7 +71,7 @@ def _call_lower(ctx: Any, *values: Any, call: Jaxpr, name: str, **params: Any) -
 def _refuse_closed_over(kind: str, name: str, tangents: Sequence[Any]) -> None:
     """Constants of a custom call are not differentiated: its rule knows nothing of them."""
     if any(type(t) is not Zero for t in tangents):
-        raise errors.CustomRuleClosureError(
+        raise CustomRuleClosureError(
             f"{kind}: differentiating with respect to a value that the function "
             f"{name!r} closes over; its rule cannot give that derivative.\n"
             f"Instead: pass the value as an argument of {name!r} and handle it in the rule, or use "
@@ -264,7 +272,7 @@ def _mapped_aval(aval: ShapedArray, dim: int | None, size: int) -> ShapedArray:
 
 def _sum_over(ct: Any) -> Any:
     """The sum over axis 0: an unmapped argument was used once per mapped index."""
-    return linear_ops.sum(ct, (0,))
+    return sum_axes(ct, (0,))
 
 
 def _custom_vjp_jvp(primals: Any, tangents: Any, *, name: str, **params: Any) -> Any:

@@ -1,0 +1,502 @@
+"""`cond` and `switch`: one of several branches, chosen while the program runs.
+
+Builds on core/call.py and inner.py. Tested in tests/lax/test_control_flow.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.core import pytree
+from pullback.core.aval import ShapedArray, make_aval, tangent_aval, typeof
+from pullback.core.batching import AxisData, bdim_at_front
+from pullback.core.call import (
+    batch_jaxpr,
+    cached,
+    closed_jaxpr,
+    jvp_jaxpr,
+    linearize_jaxpr,
+    transpose_jaxpr,
+)
+from pullback.core.config import config
+from pullback.core.jaxpr import Eqn, Jaxpr, Literal, Var, dce_jaxpr, dce_rules, eval_jaxpr
+from pullback.core.jvp import Zero, linear_ops, zero_of
+from pullback.core.tracer import Primitive, concrete_or_none
+from pullback.core.transpose import is_undefined
+from pullback.lax.branch_types import check_branches
+from pullback.lax.compare_select import clamp_p, ne_p, select_n_p
+from pullback.lax.convert import convert
+from pullback.lax.inner import TracedFunction, intern_jaxpr, trace_function
+from pullback.lax.scan import pick, split_at
+from pullback.lax.scan_residuals import add_zero_results
+from pullback.lax.shape import broadcast_in_dim_p
+
+_INDEX = np.dtype(np.int32)
+
+
+def _cond_abstract(
+    index: ShapedArray, *avals: ShapedArray, branches: tuple[Jaxpr, ...], **params: Any
+) -> list[ShapedArray]:
+    outs = zip(*[b.out_avals for b in branches], strict=True)
+    return [
+        make_aval(group[0].shape, group[0].dtype, all(a.weak_type for a in group)) for group in outs
+    ]
+
+
+def _cond_lower(
+    ctx: Any, index: Any, *values: Any, branches: tuple[Jaxpr, ...], **params: Any
+) -> list[Any]:
+    op = ctx.hlo.CaseOp([ctx.type(a) for a in ctx.avals_out], index, len(branches))
+    for region, branch in zip(op.regions, branches, strict=True):
+        ctx.region(region, [], lambda inner, b=branch: inner.call(b, values, name=b.debug_name))
+    return list(op.results)
+
+
+def extended(jaxpr: Jaxpr, n_lead: Sequence[ShapedArray], keep: Sequence[int]) -> Jaxpr:
+    """The jaxpr with more leading inputs, of which its own leading ones are those at `keep`.
+
+    Args:
+        jaxpr: its first `len(keep)` inputs are constants.
+        n_lead: types of all constants in the new jaxpr.
+        keep: where the jaxpr's own constants stand among them.
+    """
+    if list(keep) == list(range(len(n_lead))):
+        return jaxpr
+    lead = [Var(a) for a in n_lead]
+    for own, at in enumerate(keep):
+        lead[at] = jaxpr.invars[own]
+    return intern_jaxpr(
+        Jaxpr(
+            (),
+            [*lead, *jaxpr.invars[len(keep) :]],
+            jaxpr.outvars,
+            jaxpr.eqns,
+            jaxpr.debug_name,
+        )
+    )
+
+
+def share_consts(
+    branches: Sequence[tuple[Jaxpr, Sequence[Any]]],
+) -> tuple[tuple[Jaxpr, ...], list[Any]]:
+    """Branches that all take the constants of all of them; and these constants, each once."""
+    consts: list[Any] = []
+    position: dict[int, int] = {}
+    keeps: list[list[int]] = []
+    for _, own in branches:
+        for c in own:
+            if id(c) not in position:
+                position[id(c)] = len(consts)
+                consts.append(c)
+        keeps.append([position[id(c)] for c in own])
+    avals = [typeof(c) for c in consts]
+    pairs = zip(branches, keeps, strict=True)
+    return tuple([extended(jaxpr, avals, keep) for (jaxpr, _), keep in pairs]), consts
+
+
+def _nonzero(tangents: Sequence[Any]) -> list[bool]:
+    return [type(t) is not Zero for t in tangents]
+
+
+def _union(flags: Sequence[Sequence[bool]]) -> list[bool]:
+    return [any(column) for column in zip(*flags, strict=True)]
+
+
+def _cond_jvp(
+    primals: Any, tangents: Any, *, branches: tuple[Jaxpr, ...], **params: Any
+) -> tuple[list, list]:
+    index, *ops = primals
+    nonzero = tuple(_nonzero(tangents[1:]))
+    derived = [jvp_jaxpr(b, nonzero) for b in branches]
+    out_nz = _union([d[2] for d in derived])
+    n_out = len(out_nz)
+    avals = branches[0].out_avals
+    avals = [*avals, *map(tangent_aval, avals)]
+    full = [
+        (
+            add_zero_results(jaxpr, [True] * n_out + own, [True] * n_out + out_nz, avals),
+            consts,
+        )
+        for jaxpr, consts, own in derived
+    ]
+    joined, consts = share_consts(full)
+    given = [t for t in tangents[1:] if type(t) is not Zero]
+    outs = cond_p.bind(index, *consts, *ops, *given, branches=joined, **params)
+    results, rest = outs[:n_out], iter(outs[n_out:])
+    return results, [
+        next(rest) if nz else zero_of(o) for o, nz in zip(results, out_nz, strict=True)
+    ]
+
+
+def _residual_slots(per_branch: Sequence[Sequence[ShapedArray]]) -> tuple[list, list[list[int]]]:
+    """Slots that hold any branch's residuals: as many of each type as the neediest branch has."""
+    slots: list[ShapedArray] = []
+    places: list[list[int]] = []
+    for avals in per_branch:
+        free = list(range(len(slots)))
+        mine = []
+        for aval in avals:
+            kind = (aval.shape, aval.dtype)
+            at = next((s for s in free if (slots[s].shape, slots[s].dtype) == kind), None)
+            if at is None:
+                at = len(slots)
+                slots.append(aval.strip_weak_type())
+            else:
+                free.remove(at)
+            mine.append(at)
+        places.append(mine)
+    return slots, places
+
+
+def _linearized_branches(
+    branches: tuple[Jaxpr, ...], nonzero: tuple[bool, ...]
+) -> tuple[list[Any], list[bool], list[list[ShapedArray]], list[ShapedArray], list[list[int]]]:
+    splits = [linearize_jaxpr(b, nonzero) for b in branches]
+    out_nz = _union([s.out_nonzero for s in splits])
+    saved = []
+    for s in splits:
+        avals = []
+        for kind, at in s.sources:
+            if kind == "out":
+                avals.append(s.known.outvars[at].aval)
+        saved.append(avals)
+    slots, places = _residual_slots(saved)
+    return splits, out_nz, saved, slots, places
+
+
+def _known_branch(split: Any, n_out: int, slots: Sequence[ShapedArray], places: list[int]) -> Jaxpr:
+    """A branch's known part, with its residuals in their slots and zeros in the others."""
+    known = split.known
+
+    def fun(*args: Any) -> list[Any]:
+        outs = eval_jaxpr(known, (), *args)
+        values = [outs[at] for kind, at in split.sources if kind == "out"]
+        filled = dict(zip(places, values, strict=True))
+        return [
+            *outs[:n_out],
+            *(
+                convert(filled[i], a.dtype, False) if i in filled else linear_ops.zeros(a)
+                for i, a in enumerate(slots)
+            ),
+        ]
+
+    key = ("cond_known", n_out, tuple(slots), tuple(places))
+    return cached(known, key, lambda: closed_jaxpr(fun, known.in_avals, known.debug_name)[0])
+
+
+def _linear_branch(
+    split: Any,
+    out_nz: list[bool],
+    out_avals: Sequence[ShapedArray],
+    n_slots: Sequence[ShapedArray],
+    places: list[int],
+    op_avals: Sequence[ShapedArray],
+) -> tuple[Jaxpr, list[Any]]:
+    """(constants, slots, operands, tangents) -> tangents, and the constants."""
+    linear = split.linear
+    n_t = len(linear.invars) - len(split.sources)
+    tangents, residuals = linear.invars[:n_t], linear.invars[n_t:]
+    consts = [at for kind, at in split.sources if kind == "const"]
+
+    def make() -> Jaxpr:
+        slots = [Var(a) for a in n_slots]
+        operands = [Var(a) for a in op_avals]
+        lead: list[Var] = []
+        saved = iter(places)
+        renamed: dict[Any, Any] = {}
+        for var, (kind, at) in zip(residuals, split.sources, strict=True):
+            if kind == "const":
+                lead.append(var)
+                continue
+            renamed[var] = slots[next(saved)] if kind == "out" else operands[at]
+        eqns = [
+            Eqn(
+                e.primitive,
+                [v if type(v) is Literal else renamed.get(v, v) for v in e.invars],
+                e.outvars,
+                e.params,
+                e.source,
+            )
+            for e in linear.eqns
+        ]
+        outs = [v if type(v) is Literal else renamed.get(v, v) for v in linear.outvars]
+        whole = Jaxpr((), [*lead, *slots, *operands, *tangents], outs, eqns, linear.debug_name)
+        t_avals = [tangent_aval(a) for a in out_avals]
+        return add_zero_results(whole, split.out_nonzero, out_nz, t_avals)
+
+    key = ("cond_linear", tuple(out_nz), tuple(n_slots), tuple(places), tuple(op_avals))
+    return cached(linear, key, make), consts
+
+
+def _cond_linearize(
+    primals: Any, tangents: Any, *, branches: tuple[Jaxpr, ...], **params: Any
+) -> tuple[list, list]:
+    index, *ops = primals
+    nonzero = tuple(_nonzero(tangents[1:]))
+    splits, out_nz, _, slots, places = _linearized_branches(branches, nonzero)
+    n_out = len(out_nz)
+    known, consts = share_consts(
+        [
+            (_known_branch(s, n_out, slots, p), s.known_consts)
+            for s, p in zip(splits, places, strict=True)
+        ]
+    )
+    outs = cond_p.bind(index, *consts, *ops, branches=known, **params)
+    results, saved = outs[:n_out], outs[n_out:]
+    if not any(out_nz):
+        return results, [zero_of(o) for o in results]
+    used = {at for s in splits for kind, at in s.sources if kind == "arg"}
+    kept = sorted(used)
+    position = {at: i for i, at in enumerate(kept)}
+    op_avals = [typeof(ops[at]) for at in kept]
+    linear = [
+        _linear_branch(_Renumbered(s, position), out_nz, branches[0].out_avals, slots, p, op_avals)
+        for s, p in zip(splits, places, strict=True)
+    ]
+    joined, lin_consts = share_consts(linear)
+    given = [t for t in tangents[1:] if type(t) is not Zero]
+    t_outs = iter(
+        cond_p.bind(
+            index,
+            *lin_consts,
+            *saved,
+            *(ops[at] for at in kept),
+            *given,
+            branches=joined,
+            **params,
+        )
+    )
+    return results, [
+        next(t_outs) if nz else zero_of(o) for o, nz in zip(results, out_nz, strict=True)
+    ]
+
+
+class _Renumbered:
+    """A branch's split with the operands that are residuals numbered among those kept."""
+
+    __slots__ = ("linear", "out_nonzero", "sources")
+
+    def __init__(self, split: Any, position: dict[int, int]) -> None:
+        self.linear = split.linear
+        self.out_nonzero = split.out_nonzero
+        self.sources = [(kind, position[at] if kind == "arg" else at) for kind, at in split.sources]
+
+
+def _cond_transpose(
+    cts: Any, index: Any, *args: Any, branches: tuple[Jaxpr, ...], **params: Any
+) -> list[Any]:
+    if is_undefined(index):
+        raise TypeError("cond: its index is not a linear operand")
+    linear = tuple([is_undefined(a) for a in args])
+    zeros = tuple([type(ct) is Zero for ct in cts])
+    derived = [transpose_jaxpr(b, linear, zeros) for b in branches]
+    there = _union([d[2] for d in derived])
+    avals = [a.aval for a in args if is_undefined(a)]
+    full = [(add_zero_results(jaxpr, own, there, avals), consts) for jaxpr, consts, own in derived]
+    joined, consts = share_consts(full)
+    fixed = [a for a in args if not is_undefined(a)]
+    given = [ct for ct in cts if type(ct) is not Zero]
+    outs = iter(cond_p.bind(index, *consts, *fixed, *given, branches=joined, **params))
+    flags = iter(there)
+    return [
+        None,
+        *((next(outs) if next(flags) else Zero(a.aval)) if is_undefined(a) else None for a in args),
+    ]
+
+
+def _cond_batch(
+    axis: AxisData, args: Any, dims: Any, *, branches: tuple[Jaxpr, ...], **params: Any
+) -> tuple[list, list]:
+    index, *ops = args
+    index_dim, *op_dims = dims
+    dims_key = tuple(op_dims)
+    if index_dim is not None:
+        return _select_among(axis, index, index_dim, ops, dims_key, branches)
+    found = [batch_jaxpr(b, axis, dims_key)[2] for b in branches]
+    mapped = _union([[d is not None for d in dims] for dims in found])
+    out_dims = tuple([0 if m else None for m in mapped])
+    joined, consts = share_consts([batch_jaxpr(b, axis, dims_key, out_dims)[:2] for b in branches])
+    outs = cond_p.bind(index, *consts, *ops, branches=joined, **params)
+    return outs, list(out_dims)
+
+
+def _select_among(
+    axis: AxisData,
+    index: Any,
+    index_dim: int,
+    ops: list,
+    dims: tuple,
+    branches: tuple[Jaxpr, ...],
+) -> tuple[list, list]:
+    """With a mapped index all branches run, and each mapped element takes its own one's result."""
+    if any(b.effectful for b in branches):
+        raise NotImplementedError(
+            "cond: under vmap with a mapped predicate all branches would run, but one of them has "
+            "side effects.\nInstead: move the side effect out of the branch."
+        )
+    index = bdim_at_front(index, index_dim, axis.size)
+    index = clamp_p.bind(np.int32(0), index, np.int32(len(branches) - 1))
+    if len(branches) == 2:
+        index = ne_p.bind(index, np.int32(0))
+    n_out = len(branches[0].outvars)
+    cases = []
+    for b in branches:
+        jaxpr, consts, _ = batch_jaxpr(b, axis, dims, (0,) * n_out)
+        cases.append(eval_jaxpr(jaxpr, (), *consts, *ops))
+    outs = []
+    for group in zip(*cases, strict=True):
+        avals = [typeof(g) for g in group]
+        weak = all(a.weak_type for a in avals)
+        group = [convert(g, avals[0].dtype, weak) for g in group]
+        which = broadcast_in_dim_p.bind(index, shape=avals[0].shape, broadcast_dimensions=(0,))
+        outs.append(select_n_p.bind(which, *group))
+    return outs, [0] * n_out
+
+
+cond_p = Primitive(
+    name="cond",
+    doc="the results of branches[clamp(index)](operands)",
+    multiple_results=True,
+    abstract=_cond_abstract,
+    lower=_cond_lower,
+    jvp=_cond_jvp,
+    linearize=_cond_linearize,
+    transpose=_cond_transpose,
+    batch=_cond_batch,
+    label=lambda params: f"cond ({len(params['branches'])} branches)",
+)
+
+
+def _cond_dce(eqn: Eqn, used: list[bool]) -> Eqn:
+    """A cond without results that nobody reads, nor operands that only they needed."""
+    branches = eqn.params["branches"]
+    if all(used):
+        return eqn
+    needed = _union([dce_jaxpr(b, used)[1] for b in branches])
+    small = []
+    for b in branches:
+        kept, _ = dce_jaxpr(b, used, keep_inputs=True)
+        inputs = pick(kept.invars, needed)
+        small.append(intern_jaxpr(Jaxpr((), inputs, kept.outvars, kept.eqns, b.debug_name)))
+    return Eqn(
+        eqn.primitive,
+        [eqn.invars[0], *pick(eqn.invars[1:], needed)],
+        pick(eqn.outvars, used),
+        {**eqn.params, "branches": tuple(small)},
+        eqn.source,
+    )
+
+
+dce_rules["cond"] = _cond_dce
+
+
+def _branch_index(where: str, pred: Any) -> Any:
+    """The int32 index of a predicate: 0 for false, 1 for true."""
+    aval = typeof(pred)
+    if aval.shape:
+        raise TypeError(
+            f"{where}: pred must be a scalar, got {aval.str_short()}.\n"
+            "Instead: reduce it (jnp.all, jnp.any), use jnp.where, or vmap the function."
+        )
+    if aval.dtype.kind not in "biuf":
+        raise TypeError(f"{where}: pred type must be either boolean or number, got {aval.dtype}.")
+    if aval.dtype != np.bool_:
+        pred = ne_p.bind(convert(pred, aval.dtype, False), np.zeros((), aval.dtype)[()])
+    return convert(pred, _INDEX, False)
+
+
+def _bind_branches(
+    where: str, index: Any, funs: Sequence[Callable[..., Any]], operands: tuple
+) -> Any:
+    leaves, in_tree = pytree.tree_flatten(operands)
+    avals = [typeof(x) for x in leaves]
+    traced: list[TracedFunction] = [trace_function(f, in_tree, avals) for f in funs]
+    check_branches(where, funs, [(t.out_tree, t.out_avals) for t in traced])
+    branches, consts = share_consts([(t.jaxpr, t.consts) for t in traced])
+    outs = cond_p.bind(index, *consts, *leaves, branches=branches)
+    return pytree.tree_unflatten(traced[0].out_tree, outs)
+
+
+_unset = object()
+
+
+def cond(
+    pred: Any,
+    true_fun: Callable[..., Any],
+    false_fun: Callable[..., Any],
+    *operands: Any,
+    operand: Any = _unset,
+) -> Any:
+    """`true_fun(*operands)` where `pred` holds, else `false_fun(*operands)`.
+
+    Args:
+        pred: bool or number, a scalar; numbers other than 0 hold.
+        true_fun: function of the operands.
+        false_fun: function of the operands; its result has the same structure, shapes and dtypes.
+        operands: pytrees of arrays. The older form (pred, true_operand, true_fun, false_operand,
+            false_fun) is understood too.
+        operand: the older name of a single operand.
+
+    Returns:
+        The chosen function's result.
+
+    Raises:
+        TypeError: `pred` is no scalar, or the results differ in type.
+
+    Example:
+        >>> from pullback import lax
+        >>> float(lax.cond(True, lambda x: x + 1, lambda x: x - 1, 3.0))
+        4.0
+    """
+    if not callable(true_fun) and len(operands) == 2 and callable(operands[1]):
+        first, (second, other) = true_fun, operands
+        if callable(false_fun):
+            taken, given = false_fun, (first, second)
+            return cond(pred, lambda a, b: taken(a), lambda a, b: other(b), *given)
+    if not (callable(true_fun) and callable(false_fun)):
+        raise TypeError("lax.cond: true_fun and false_fun arguments should be callable.")
+    if operand is not _unset:
+        if operands:
+            raise TypeError("lax.cond: give operands by position or as operand=, not both.")
+        operands = (operand,)
+    if config.jax_disable_jit and concrete_or_none(pred) is not None:
+        return true_fun(*operands) if pred else false_fun(*operands)
+    return _bind_branches("cond", _branch_index("cond", pred), (false_fun, true_fun), operands)
+
+
+def switch(
+    index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = _unset
+) -> Any:
+    """`branches[index](*operands)`, with `index` clamped into range.
+
+    Args:
+        index: integer scalar.
+        branches: functions of the operands, with results of the same types.
+        operands: pytrees of arrays.
+
+    Returns:
+        The chosen function's result.
+    """
+    if not all(callable(b) for b in branches):
+        raise TypeError("lax.switch: branches argument should be a sequence of callables.")
+    if len(branches) == 0:
+        raise ValueError("lax.switch: empty branch sequence")
+    if operand is not _unset:
+        operands = (operand,)
+    aval = typeof(index)
+    if aval.shape or aval.dtype.kind not in "iu":
+        raise TypeError(f"lax.switch: index must be an integer scalar, got {aval.str_short()}.")
+    if len(branches) == 1:
+        return branches[0](*operands)
+    last = np.asarray(len(branches) - 1, aval.dtype)[()]
+    index = convert(index, aval.dtype, False)
+    index = convert(clamp_p.bind(np.zeros((), aval.dtype)[()], index, last), _INDEX, False)
+    if config.jax_disable_jit and concrete_or_none(index) is not None:
+        return branches[int(index)](*operands)
+    return _bind_branches("switch", index, tuple(branches), operands)
+
+
+__all__ = ["cond", "cond_p", "split_at", "switch"]

@@ -1,0 +1,112 @@
+"""The types of what a loop carries: promotion of weak types, and messages on mismatch.
+
+Builds on inner.py and convert.py. Tested in tests/lax/test_scan.py.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.core import dtypes, pytree
+from pullback.core.aval import ShapedArray, typeof
+from pullback.lax.convert import convert
+from pullback.lax.inner import function_name, leaf_paths, type_difference
+
+
+def promote_carry(
+    leaves: list[Any],
+    trace: Callable[[list[ShapedArray]], Any],
+    carry_out: Callable[[Any], Sequence[ShapedArray]],
+) -> tuple[list[Any], Any]:
+    """Trace a body; where a weakly typed initial value comes out strong, convert it and retrace.
+
+    Args:
+        leaves: the initial carry.
+        trace: the types of the carry -> traced body.
+        carry_out: traced body -> the types of the carry that comes out.
+
+    Returns:
+        The initial carry, and the body traced at its types.
+    """
+    for _ in range(3):
+        avals = [typeof(x) for x in leaves]
+        traced = trace(avals)
+        outs = list(carry_out(traced))
+        if len(outs) != len(avals):
+            return leaves, traced
+        new = [_promoted(x, a, o) for x, a, o in zip(leaves, avals, outs, strict=True)]
+        if all(n is x for n, x in zip(new, leaves, strict=True)):
+            return leaves, traced
+        leaves = new
+    return leaves, traced
+
+
+def _promoted(x: Any, aval: ShapedArray, out: ShapedArray) -> Any:
+    if not aval.weak_type or (aval.dtype == out.dtype and out.weak_type):
+        return x
+    if aval.dtype == out.dtype:
+        return convert(x, aval.dtype, False)
+    if dtypes.promote_types(aval.dtype, out.dtype) == out.dtype:
+        return convert(x, out.dtype, out.weak_type)
+    return x
+
+
+def argument_name(fun: Callable[..., Any], default: str = "carry") -> str:
+    """The name of a function's first parameter."""
+    try:
+        return next(iter(inspect.signature(fun).parameters))
+    except (TypeError, ValueError, StopIteration):
+        return default
+
+
+def check_carry(
+    where: str,
+    body: Callable[..., Any],
+    in_tree: Any,
+    in_avals: Sequence[ShapedArray],
+    out_tree: Any,
+    out_avals: Sequence[ShapedArray],
+) -> None:
+    """Check that a loop body gives back what it takes.
+
+    Args:
+        where: the loop, for the message.
+        body: the user's function.
+        in_tree: structure of the carry that goes in.
+        in_avals: its leaves' types.
+        out_tree: structure of the carry that comes out.
+        out_avals: its leaves' types.
+
+    Raises:
+        TypeError: naming each leaf that differs by key path, with both types.
+    """
+    head = (
+        f"{where} body function ({function_name(body)}) carry input and carry output must have "
+        "equal types, but they differ:"
+    )
+    root = argument_name(body)
+    if in_tree != out_tree:
+        first = pytree.tree_unflatten(in_tree, list(in_avals))
+        second = pytree.tree_unflatten(out_tree, list(out_avals))
+        how = pytree.mismatch(first, second) or f"{in_tree} against {out_tree}."
+        raise TypeError(
+            f"{head}\nThe carry {root} (first) and the result (second) have different structures: "
+            f"{how}\nInput:  {in_tree}\nOutput: {out_tree}\n"
+            "Instead: return the carry in the structure in which it was given."
+        )
+    lines = []
+    for path, a, b in zip(leaf_paths(in_tree, root), in_avals, out_avals, strict=True):
+        how = type_difference(a, b)
+        if how:
+            lines.append(
+                f"  {path} has type {a.str_short()} going in but {b.str_short()} coming out: {how}"
+            )
+    if lines:
+        rest = [f"  ... and {len(lines) - 5} more"] if len(lines) > 5 else []
+        raise TypeError(
+            "\n".join([head, *lines[:5], *rest])
+            + "\nInstead: convert the initial value or the result (astype, reshape, broadcast) so "
+            "that both types match."
+        )
