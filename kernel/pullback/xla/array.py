@@ -16,9 +16,8 @@ import numpy as np
 from pullback.core.aval import make_aval
 from pullback.xla import client, compat
 from pullback.xla import sharding as sharding_lib
+from pullback.xla.array_text import index_text, value_text
 from pullback.xla.wait import wait
-
-_new_array = object.__new__
 
 
 class Array:
@@ -310,7 +309,7 @@ class Array:
     def __setitem__(self, index: Any, value: Any) -> None:
         raise TypeError(
             "arrays cannot be changed in place: instead of x[{0}] = y write x = x.at[{0}].set(y), "
-            "or x.at[{0}].add(y) for x[{0}] += y".format(_index_text(index))
+            "or x.at[{0}].add(y) for x[{0}] += y".format(index_text(index))
         )
 
     # ------------------------------------------------------------------ text
@@ -323,7 +322,7 @@ class Array:
             return f"Array(<deleted>, shape={aval.shape}, {tail}"
         if not self.is_fully_addressable and not self.is_fully_replicated:
             return f"Array(<on several processes>, shape={aval.shape}, {tail}"
-        return _value_text(self._value, tail)
+        return value_text(self._value, tail)
 
     def __str__(self) -> str:
         return str(self._value)
@@ -498,33 +497,3 @@ def _rows(array: Array, aval: Any) -> Iterator[Array]:
         device = array.device
     for row in array._value:
         yield Array(compat.device_put_buffer(np.asarray(row, aval.dtype), aval, device, committed))
-
-
-def _index_text(index: Any) -> str:
-    """An index as the user would write it."""
-    if isinstance(index, tuple) and index:
-        parts = ", ".join(_index_text(i) for i in index)
-        return parts if len(index) > 1 else parts + ","
-    if isinstance(index, slice):
-        ends = ["" if e is None else str(e) for e in (index.start, index.stop)]
-        step = "" if index.step is None else f":{index.step}"
-        return f"{ends[0]}:{ends[1]}{step}"
-    if index is Ellipsis:
-        return "..."
-    if hasattr(index, "shape") and getattr(index, "ndim", 0) > 0:
-        return "mask" if str(index.dtype) == "bool" else "idx"
-    text = str(index)
-    return text if len(text) <= 40 else "idx"
-
-
-def _value_text(value: np.ndarray, tail: str) -> str:
-    head = "Array("
-    width = np.get_printoptions()["linewidth"]
-    if value.size == 0:
-        body = f"[], shape={value.shape}"
-    else:
-        body = np.array2string(value, prefix=head, suffix=",", separator=", ", max_line_width=width)
-    last_line = body[body.rfind("\n") + 1 :]
-    start = len(head) if "\n" not in body else 0
-    fits = start + len(last_line) + len(", ") + len(tail) <= width
-    return f"{head}{body},{' ' if fits else chr(10) + ' ' * len(head)}{tail}"

@@ -73,8 +73,8 @@ class PythonDispatch:
         if entry is None:
             return self._miss(key, args, kwargs)
         fast, handlers = entry
-        bufs = [leaf for leaf, kept in zip(leaves, fast.kept_var_bitvec, strict=True) if kept]
-        outs = fast.xla_executable.execute_sharded([*fast.const_args, *bufs])
+        given = zip([*fast.const_args, *leaves], fast.kept_var_bitvec, strict=True)
+        outs = fast.xla_executable.execute_sharded([buf for buf, kept in given if kept])
         return fast.out_pytree_def.unflatten(outs.consume_with_handlers(handlers))
 
     def _split(self, args: Any, kwargs: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:

@@ -26,9 +26,7 @@ from pullback.xla.compat.registry import dispatch_registry
 from pullback.xla.compat.state import ArrayImpl, DeviceList, jaxlib_version, jit_key_context
 
 
-class FastData(NamedTuple):
-    """What a cache miss hands to the dispatcher so that the next such call stays in C++."""
-
+class _FastFields(NamedTuple):
     xla_executable: Any
     out_pytree_def: Any
     in_shardings: Sequence[Any]
@@ -38,6 +36,48 @@ class FastData(NamedTuple):
     kept_var_bitvec: Sequence[bool]
     in_device_local_layouts: Sequence[Any]
     const_args: Sequence[Any]
+
+
+class FastData(_FastFields):
+    """What a cache miss hands to the dispatcher so that the next such call stays in C++.
+
+    Args:
+        xla_executable: the C++ executable.
+        out_pytree_def: structure of the result in `dispatch_registry`.
+        in_shardings, in_device_local_layouts: one for each constant and kept argument.
+        out_shardings, out_avals, out_committed: one for each result.
+        kept_var_bitvec: for each argument whether the executable takes it.
+        const_args: C++ arrays put before the arguments.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        xla_executable: Any,
+        out_pytree_def: Any,
+        in_shardings: Sequence[Any],
+        out_shardings: Sequence[Any],
+        out_avals: Sequence[Any],
+        out_committed: Sequence[bool],
+        kept_var_bitvec: Sequence[bool],
+        in_device_local_layouts: Sequence[Any],
+        const_args: Sequence[Any],
+    ) -> FastData:
+        # C++ reads the bits of the constants too, and beyond the list's end when they are left out.
+        kept = [True] * len(const_args) + list(kept_var_bitvec)
+        return super().__new__(
+            cls,
+            xla_executable,
+            out_pytree_def,
+            in_shardings,
+            out_shardings,
+            out_avals,
+            out_committed,
+            kept,
+            in_device_local_layouts,
+            const_args,
+        )
 
 
 CacheMiss = Callable[..., tuple[Any, "FastData | None", bool]]
@@ -51,7 +91,7 @@ def make_pjit(
     cache_miss: CacheMiss,
     static_argnums: Sequence[int] = (),
     static_argnames: Sequence[str] = (),
-    key: Hashable = None,
+    key: Hashable = (),
     shard_arg_fallback: Callable[[Any, Any, Any], Any] | None = None,
 ) -> Any:
     """A callable that finds the executable for its arguments' types and runs it, all in C++.
@@ -63,7 +103,7 @@ def make_pjit(
         cache_miss: called with the raw arguments on a new signature; returns (result, FastData or
             None, False).
         static_argnums, static_argnames: arguments that are compared by value.
-        key: further part of the cache key.
+        key: further part of the cache key; not None.
         shard_arg_fallback: `(value, sharding, layout) -> ArrayImpl` for an argument that lies
             elsewhere than the executable wants it.
     """
