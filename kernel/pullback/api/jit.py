@@ -286,10 +286,28 @@ class JitFunction:
             _check_outputs(outs, shape, self.name)
             return outs
 
-        jaxpr, consts = trace_to_jaxpr(flat, avals, name=self.name)
+        name_of = functools.partial(self._arg_name, tree, [i for i, _ in static])
+        jaxpr, consts = trace_to_jaxpr(flat, avals, name=self.name, arg_name=name_of)
         program = TracedProgram(close(jaxpr), consts, tree, out_tree[0], self.name)
         program.donated = (False,) * len(consts) + self._donated(tree)
         return program
+
+    def _arg_name(self, tree: Any, static: Sequence[int], index: int) -> str:
+        """How the user calls a leaf of the arguments: `params['w']`."""
+        path = pytree.leaf_key_path(tree, index)
+        if path[0] == pytree.SequenceKey(1):
+            return f"{path[1].key}{pytree.keystr(path[2:])}"
+        position = path[1].idx
+        for taken in sorted(static):
+            position += taken <= position
+        try:
+            names = list(inspect.signature(self.fun).parameters)
+            kinds = [p.kind for p in inspect.signature(self.fun).parameters.values()]
+        except (ValueError, TypeError):
+            names = kinds = []
+        if position < len(names) and kinds[position] is not inspect.Parameter.VAR_POSITIONAL:
+            return f"{names[position]}{pytree.keystr(path[2:])}"
+        return f"argument {position}{pytree.keystr(path[2:])}"
 
     def _donated(self, tree: Any) -> tuple[bool, ...]:
         nums, names = self.options.donate_argnums, self.options.donate_argnames

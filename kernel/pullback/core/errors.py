@@ -45,20 +45,47 @@ def aval_text(aval: Any) -> str:
 
 
 def value_text(x: Any) -> str:
-    """A traced value with its type and origin: `float32[3], argument x of f`."""
-    origin = _origin(x)
-    return aval_text(x.aval) + (f", {origin}" if origin else "")
+    """A traced value with its type and origin: `float32[3], argument x`."""
+    origin = getattr(_unknown_part(x), "origin", None)
+    text = origin() if origin is not None else ""
+    return aval_text(x.aval) + (f", {text}" if text else "")
 
 
-def _origin(tracer: Any) -> str:
-    """Where a traced value comes from: an argument, or the line of the operation that made it."""
-    origin = getattr(tracer, "origin", None)
-    return origin() if origin is not None else ""
+def _unknown_part(tracer: Any) -> Any:
+    """The innermost tracer of nested ones: the one because of which the value is not known."""
+    while True:
+        for name in ("primal", "value"):
+            inner = getattr(tracer, name, None)
+            if hasattr(inner, "_trace"):
+                break
+        else:
+            return tracer
+        tracer = inner
 
 
-def _tracing(tracer: Any) -> str:
-    describe = getattr(tracer._trace, "describe", None)
-    return describe() if describe is not None else "a transformation"
+def _situation(tracer: Any) -> tuple[str, str]:
+    """Why the elements of a traced value are not known, and how to make them known."""
+    trace = _unknown_part(tracer)._trace
+    axis = getattr(trace, "axis", None)
+    if axis is not None:
+        return (
+            f"under vmap it stands for {axis.size} values, one for each element of the mapped axis",
+            "in_axes=None keeps an argument unmapped.",
+        )
+    if hasattr(trace, "eqns"):
+        name = getattr(trace, "name", "") or "the function"
+        static = "jit(f, static_argnames=...) makes an argument a plain Python value."
+        named = getattr(trace, "arg_name", None) is not None
+        return f"its elements are not known while {name} is traced", static if named else ""
+    return f"its elements are not known during {trace.describe()}", ""
+
+
+def _user_of(tracer: Any) -> str:
+    """Whose run a tracer belongs to."""
+    trace = tracer._trace
+    if hasattr(trace, "eqns"):
+        return trace.name or "the traced function"
+    return f"the function under {trace.describe()}"
 
 
 def where_text(info: source.SourceInfo | None = None) -> str:
@@ -73,12 +100,14 @@ def compose(what: str, *lines: str) -> str:
 
 
 def _unknown_value(what: str, tracer: Any, instead: str, context: str = "") -> str:
+    why, known = _situation(tracer)
     return compose(
-        what,
+        f"{what}.",
         context,
-        f"The value: {value_text(tracer)}; its elements are not known during {_tracing(tracer)}.",
+        f"The value: {value_text(tracer)}; {why}.",
         where_text(),
         f"Instead: {instead}",
+        f"Or: {known}" if known else "",
     )
 
 
@@ -97,10 +126,9 @@ class ConcretizationTypeError(JAXTypeError):
     def __init__(self, tracer: Any, context: str = "") -> None:
         super().__init__(
             _unknown_value(
-                "a number was asked of a traced value, as by float(), int(), complex() or .item().",
+                "a number was asked of a traced value, as by float(), int(), complex() or .item()",
                 tracer,
-                "stay with arrays (x.astype(float), jnp.floor(x)), or pass the value as a static "
-                "argument: jit(f, static_argnames=...).",
+                "stay with arrays: x.astype(int), jnp.floor(x), x * 2.",
                 context,
             )
         )
@@ -119,11 +147,10 @@ class TracerBoolConversionError(ConcretizationTypeError):
         JAXTypeError.__init__(
             self,
             _unknown_value(
-                "a traced value was used as True or False, as by if, while, and, or, not, min().",
+                "a traced value was used as True or False, as by if, while, and, or, not, min()",
                 tracer,
                 "jnp.where(c, a, b) chooses between values, lax.cond(c, f, g, x) between "
-                "computations, lax.while_loop repeats; & | ~ combine conditions. Or make the "
-                "argument static: jit(f, static_argnames=...).",
+                "computations, lax.while_loop repeats; & | ~ combine conditions.",
             ),
         )
 
@@ -140,7 +167,7 @@ class TracerArrayConversionError(JAXTypeError):
     def __init__(self, tracer: Any) -> None:
         super().__init__(
             _unknown_value(
-                "a NumPy array was asked of a traced value, as by np.asarray() or NumPy functions.",
+                "a NumPy array was asked of a traced value, as by np.asarray() or NumPy functions",
                 tracer,
                 "call the function of jnp (jnp.sin for np.sin); for a function that only NumPy "
                 "has, jax.pure_callback calls it from a compiled program.",
@@ -160,10 +187,10 @@ class TracerIntegerConversionError(JAXTypeError):
     def __init__(self, tracer: Any) -> None:
         super().__init__(
             _unknown_value(
-                "an integer was asked of a traced value, as by a list index, range() or a shape.",
+                "an integer was asked of a traced value, as by a list index, range() or a shape",
                 tracer,
-                "index an array, jnp.asarray(the_list)[i]; loop with lax.fori_loop; or make the "
-                "argument static: jit(f, static_argnames=...).",
+                "index an array, jnp.asarray(the_list)[i]; loop with lax.fori_loop; take sizes "
+                "from x.shape.",
             )
         )
 
@@ -181,7 +208,7 @@ class NonConcreteBooleanIndexError(JAXIndexError):
         super().__init__(
             _unknown_value(
                 "a traced boolean array was used as an index: how many elements it selects, and "
-                "so the shape of the result, is not known.",
+                "so the shape of the result, is not known",
                 tracer,
                 "jnp.where(mask, x, 0) keeps the shape; jnp.nonzero(mask, size=n, fill_value=0) "
                 "gives n indices; x.at[mask].set(v) writes.",
@@ -204,8 +231,8 @@ class UnexpectedTracerError(JAXTypeError):
             tracer = msg
             msg = compose(
                 "a traced value was used after the function that it belongs to had returned.",
-                f"The value: {value_text(tracer)}, from {_tracing(tracer)}. It stood for an array "
-                "only while that function ran.",
+                f"The value: {value_text(tracer)}; it stood for an array only while "
+                f"{_user_of(tracer)} ran.",
                 where_text(),
                 "Instead: return the value from the function, and use what the transformed "
                 "function returns; do not keep it in a global, a list or an attribute.",

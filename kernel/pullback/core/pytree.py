@@ -5,6 +5,7 @@ Builds on pytree_nodes.py and pytree_prefix.py. Tested in tests/core/test_pytree
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 from collections.abc import Callable, Hashable, Iterable
@@ -55,6 +56,7 @@ __all__ = [
     "flatten_prefix",
     "is_tree_node",
     "keystr",
+    "leaf_key_path",
     "leaf_path",
     "mirror_into",
     "mismatch",
@@ -301,13 +303,42 @@ def tree_map_with_path(
     return treedef.unflatten([f(*pair, *xs) for pair, *xs in zip(pairs, *columns, strict=True)])
 
 
+def leaf_key_path(treedef: PyTreeDef, index: int) -> KeyPath:
+    """The key path of a leaf, given the structure alone."""
+    path: list[Any] = []
+    while (data := treedef.node_data()) is not None:
+        children, number = treedef.children(), 0
+        while index >= children[number].num_leaves:
+            index -= children[number].num_leaves
+            number += 1
+        path.append(_child_keys(data, len(children))[number])
+        treedef = children[number]
+    return tuple(path)
+
+
+def _child_keys(node_data: tuple[type, Any], size: int) -> list[Any]:
+    """The keys of a node's children, as far as its type and metadata tell them."""
+    kind, metadata = node_data
+    if kind in (tuple, list):
+        return [SequenceKey(i) for i in range(size)]
+    if kind in (dict, collections.OrderedDict):
+        return [DictKey(k) for k in metadata]
+    if kind is collections.defaultdict:
+        return [DictKey(k) for k in metadata[1]]
+    names = getattr(kind, "_fields", None)
+    if names is None and dataclasses.is_dataclass(kind):
+        names = [f.name for f in dataclasses.fields(kind)]
+    if names is not None and len(names) == size:
+        return [GetAttrKey(n) for n in names]
+    return [FlattenedIndexKey(i) for i in range(size)]
+
+
 def leaf_path(treedef: PyTreeDef, index: int) -> str:
     """Where a leaf stands, in words: `argument 0['w']`, for the structure of (args, kwargs).
 
     Any other structure gives the plain path, such as `[0]['w']`.
     """
-    paths = tree_flatten_with_path(tree_unflatten(treedef, range(treedef.num_leaves)))[0]
-    path = paths[index][0]
+    path = leaf_key_path(treedef, index)
     node = treedef.node_data()
     is_call = (
         node is not None

@@ -36,21 +36,50 @@ class JaxprTracer(Tracer):
         value = self.value
         return value.concrete() if isinstance(value, Tracer) else value
 
+    def origin(self) -> str:
+        """Where the value comes from, for error messages."""
+        return self._trace.origin_of(self.var)
+
 
 class JaxprTrace(Trace):
-    """Writes every primitive as an equation."""
+    """Writes every primitive as an equation. `arg_name` names the inputs in error messages."""
+
+    arg_name: Callable[[int], str] | None = None
 
     def __init__(self, parent: Trace, name: str = "") -> None:
         self.parent = parent
         self.name = name
+        self.args: list[Var] = []
         self.eqns: list[Eqn] = []
         self.consts: dict[int, tuple[Var, Any]] = {}
-        self.arg_names: tuple[str, ...] = ()
         self.live = True
 
     def new_arg(self, aval: ShapedArray, value: Any = None) -> JaxprTracer:
         """A tracer for one more input."""
-        return JaxprTracer(self, Var(aval), value)
+        var = Var(aval)
+        self.args.append(var)
+        return JaxprTracer(self, var, value)
+
+    def inputs_of(self, var: Atom) -> list[int]:
+        """The inputs that a variable depends on, by number."""
+        needed = {var}
+        for eqn in reversed(self.eqns):
+            if any(v in needed for v in eqn.outvars):
+                needed.update(v for v in eqn.invars if type(v) is not Literal)
+        return [i for i, v in enumerate(self.args) if v in needed]
+
+    def origin_of(self, var: Atom) -> str:
+        """An input by its name, or the operation with the inputs that it depends on."""
+        names = [self.arg_name(i) if self.arg_name else f"input {i}" for i in self.inputs_of(var)]
+        if var in self.args:
+            return names[0]
+        for eqn in self.eqns:
+            if var in eqn.outvars:
+                more = ", ..." if len(names) > 3 else ""
+                depends = f" of {', '.join(names[:3])}{more}" if names else ""
+                at = f" at {eqn.source}" if eqn.source is not None else ""
+                return f"computed by {eqn.primitive.name}{depends}{at}"
+        return "a constant"
 
     def lift(self, x: Any) -> Atom:
         """The variable or literal for an operand; other values become constants."""
@@ -153,6 +182,7 @@ def trace_to_jaxpr(
     *,
     name: str = "",
     keep_source: bool = False,
+    arg_name: Callable[[int], str] | None = None,
 ) -> tuple[Jaxpr, list[Any]]:
     """Stage a function of flat arguments.
 
@@ -162,12 +192,14 @@ def trace_to_jaxpr(
         name: what the jaxpr is called in prints and programs.
         keep_source: keep the source position of the equation being processed, for rules that
             stage in the middle of evaluating another jaxpr.
+        arg_name: gives the name of an input for error messages.
 
     Returns:
         The jaxpr with constvars, and the values of its constants (arrays, or tracers of outer
         traces that `fun` closes over).
     """
     trace = JaxprTrace(state.trace, name)
+    trace.arg_name = arg_name
     source = state.source
     with staging(trace):
         if keep_source:
