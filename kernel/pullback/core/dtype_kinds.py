@@ -186,6 +186,11 @@ def is_supported(dt: Any) -> bool:
     return dt in all_dtypes
 
 
+def float0_array(shape: tuple[int, ...]) -> np.ndarray:
+    """An array of dtype float0: the tangent of integers and booleans, without data."""
+    return np.zeros(shape, dtype=float0)
+
+
 def is_inexact(dt: Any) -> bool:
     """Whether values of this dtype have derivatives: floating or complex."""
     return dt in inexact_dtypes
