@@ -2,6 +2,8 @@
 
 # ruff: noqa: F401
 
+# Evaluation: the core runs nothing until this is loaded.
+import pullback.xla.dispatch
 from pullback.lax.compare_select import (
     and_p,
     bitwise_and,
@@ -91,6 +93,16 @@ from pullback.lax.dot import (
     dot_general,
     dot_general_p,
 )
+from pullback.lax.dynamic_slice import (
+    dynamic_index_in_dim,
+    dynamic_slice,
+    dynamic_slice_in_dim,
+    dynamic_slice_p,
+    dynamic_update_index_in_dim,
+    dynamic_update_slice,
+    dynamic_update_slice_in_dim,
+    dynamic_update_slice_p,
+)
 from pullback.lax.elementwise import (
     AccuracyMode,
     RoundingMethod,
@@ -148,6 +160,13 @@ from pullback.lax.gamma import (
     zeta,
     zeta_p,
 )
+from pullback.lax.gather import (
+    GatherDimensionNumbers,
+    GatherScatterMode,
+    gather,
+    gather_p,
+    index_take,
+)
 from pullback.lax.precision import (
     DotAlgorithm,
     DotAlgorithmPreset,
@@ -171,6 +190,27 @@ from pullback.lax.reduce import (
     reduce_prod_p,
     reduce_xor,
     reduce_xor_p,
+)
+from pullback.lax.scatter import (
+    scatter,
+    scatter_add,
+    scatter_add_p,
+    scatter_max,
+    scatter_max_p,
+    scatter_min,
+    scatter_min_p,
+    scatter_mul,
+    scatter_mul_p,
+    scatter_p,
+    scatter_sub,
+    scatter_sub_p,
+)
+from pullback.lax.scatter_apply import (
+    scatter_apply,
+    scatter_apply_p,
+)
+from pullback.lax.scatter_rules import (
+    ScatterDimensionNumbers,
 )
 from pullback.lax.shape import (
     broadcast,
