@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from html.parser import HTMLParser
 
+import matplotlib.image
 import ml_dtypes
 import numpy as np
 import pytest
@@ -37,7 +40,8 @@ class Checker(HTMLParser):
         self.open, self.seen, self.text = [], [], ""
 
     def handle_starttag(self, tag, attrs):
-        self.open.append(tag)
+        if tag != "img":
+            self.open.append(tag)
         self.seen.append((tag, dict(attrs)))
 
     def handle_startendtag(self, tag, attrs):
@@ -69,16 +73,28 @@ def test_a_small_matrix_is_a_table_with_type_device_and_range():
 def test_a_large_matrix_is_a_heat_map_with_an_alternative_text():
     found = summary(np.arange(200.0 * 30).reshape(200, 30))
     checker = parse(ad.to_html(found, name="x<y"))
-    svg = next(attrs for tag, attrs in checker.seen if tag == "svg")
-    assert svg["role"] == "img"
-    assert svg["aria-label"].startswith("Heat map of x<y: float64[200,30]")
+    scale, picture = (attrs for tag, attrs in checker.seen if tag == "img")
+    assert scale["alt"] == "light is low, dark is high"
+    assert picture["alt"].startswith("Heat map of x<y: float64[200,30]")
     assert "x<y" not in ad.to_html(found, name="x<y")
-    assert sum(tag == "rect" for tag, _ in checker.seen) == 48 * 30
+    assert (picture["width"], picture["height"]) == ("240", "384")
+    assert "48 × 30 block means" in checker.text
+
+
+def test_a_heat_map_is_a_png_that_others_read():
+    checker = parse(ad.to_html(summary(np.array([[0.0, np.nan] + [1.0] * 20]))))
+    source = [attrs["src"] for tag, attrs in checker.seen if tag == "img"][1]
+    data = base64.b64decode(source.removeprefix("data:image/png;base64,"))
+    pixels = matplotlib.image.imread(io.BytesIO(data), format="png")
+    assert pixels.shape[:2] == (1, 22)
+    as_text = ["#" + "".join(f"{round(float(v) * 255):02x}" for v in p[:3]) for p in pixels[0]]
+    assert as_text[:3] == [ad.colour(0.0)[0], "#9aa0a6", ad.colour(1.0)[0]]
 
 
 def test_a_long_vector_is_one_row():
     checker = parse(ad.to_html(summary(np.linspace(0, 1, 1000))))
-    assert sum(tag == "rect" for tag, _ in checker.seen) == 48
+    picture = [attrs for tag, attrs in checker.seen if tag == "img"][1]
+    assert (picture["width"], picture["height"]) == (str(48 * 16), "16")
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_a_notebook_runs_and_shows_arrays_and_errors(lab, tmp_path):
         assert "6.0 8" in outputs.nth(0).inner_text()
         table = page.locator(".jp-OutputArea-output table").first
         assert "float32[3,4]" in table.inner_text()
-        assert page.locator(".jp-OutputArea-output svg[role=img]").count() == 1
+        assert page.locator(".jp-OutputArea-output img[alt^='Heat map']").count() == 1
         error = outputs.last.inner_text()
         assert "return jnp.dot(x, jnp.ones(4))" in error and "engine frame" in error
         assert page.locator("[data-mime-type='application/vnd.jupyter.stderr']").count() <= 1
