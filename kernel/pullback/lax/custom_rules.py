@@ -30,13 +30,6 @@ from pullback.lax.shape import sum_axes
 Flat = Callable[..., Sequence[Any]]
 
 
-class CustomRuleClosureError(errors.UnexpectedTracerError):
-    """A derivative was asked with respect to a value that a custom rule's function closes over."""
-
-    def __init__(self, message: str) -> None:
-        TypeError.__init__(self, message)
-
-
 def run_call(call: Jaxpr | Flat, args: Sequence[Any]) -> list[Any]:
     """Apply the function of a call under the current trace."""
     return eval_jaxpr(call, (), *args) if isinstance(call, Jaxpr) else list(call(*args))
@@ -71,7 +64,7 @@ def _call_lower(ctx: Any, *values: Any, call: Jaxpr, name: str, **params: Any) -
 def _refuse_closed_over(kind: str, name: str, tangents: Sequence[Any]) -> None:
     """Constants of a custom call are not differentiated: its rule knows nothing of them."""
     if any(type(t) is not Zero for t in tangents):
-        raise CustomRuleClosureError(
+        raise errors.CustomRuleClosureError(
             f"{kind}: differentiating with respect to a value that the function "
             f"{name!r} closes over; its rule cannot give that derivative.\n"
             f"Instead: pass the value as an argument of {name!r} and handle it in the rule, or use "
@@ -232,6 +225,10 @@ class _BatchedBwd:
     axis: AxisData
     dims: tuple[int | None, ...]
 
+    def bound(self) -> _BatchedBwd:
+        """The rule with the structures that the forward rule has just found."""
+        return _BatchedBwd(self.bwd.bound(), self.axis, self.dims)
+
     def __call__(self, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         there = [type(ct) is not Zero for ct in cts]
         avals = [unmapped_aval(ct.aval if type(ct) is Zero else typeof(ct), 0) for ct in cts]
@@ -310,7 +307,7 @@ def _custom_vjp_linearize(
         *residuals,
         *given,
         num_res=len(residuals),
-        bwd=bwd,
+        bwd=bwd.bound(),
         perturbed=perturbed,
         out_avals=out_avals,
         symbolic_zeros=symbolic_zeros,
