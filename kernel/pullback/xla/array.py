@@ -225,8 +225,13 @@ class Array:
                 f"dlpack: the array is on {self.device}, not on {tuple(dl_device)}; use device_put"
             )
         source = self.__copy__() if copy else self
-        source._buf.block_until_ready()
-        return compat.dlpack_export(source._buf)
+        wait(source._buf)
+        try:
+            return compat.dlpack_export(source._buf)
+        except compat.XlaRuntimeError as e:
+            raise BufferError(
+                f"dlpack has no {self.dtype}; convert first: x.astype('int8'), or 'float32'"
+            ) from e
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (np.array(self._value), self.weak_type)
@@ -391,7 +396,7 @@ def from_dlpack(x: Any, device: Any = None, copy: bool | None = None) -> Array:
 
     Args:
         x: torch tensor, NumPy array, other Array ... on a CPU or on a device of ours.
-        device: where the result shall be; None leaves it where it is.
+        device: where the result shall be (committed); None means the first CPU device.
         copy: True copies always, so that later writes by the owner are not seen; False refuses to.
 
     Raises:
@@ -417,7 +422,7 @@ def from_dlpack(x: Any, device: Any = None, copy: bool | None = None) -> Array:
         raise BufferError(
             "from_dlpack: the memory is not contiguous and 64-byte aligned, so it must be copied"
         )
-    return array_from_numpy(host, device=device, copy=bool(copy))
+    return array_from_numpy(host, device=target, copy=bool(copy))
 
 
 def _numpy_knows(x: Any) -> bool:

@@ -35,7 +35,7 @@ def value_text(value: np.ndarray, tail: str) -> str:
         body = f"[], shape={value.shape}"
     else:
         body = np.array2string(value, prefix=head, suffix=",", separator=", ", max_line_width=width)
-    last_line = body[body.rfind("\n") + 1 :]
-    start = len(head) if "\n" not in body else 0
-    fits = start + len(last_line) + len(", ") + len(tail) <= width
-    return f"{head}{body},{' ' if fits else chr(10) + ' ' * len(head)}{tail}"
+    # JAX's layout: where the type does not fit on the last line, six spaces instead of one.
+    last_line = len(body) - (body.rfind("\n") + 1)
+    gap = " " if last_line + len(tail) + 3 <= width else " " * len(head)
+    return f"{head}{body},{gap}{tail}"
