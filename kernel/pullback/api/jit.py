@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core import errors, pytree
+from pullback.core import errors, leaks, pytree, source
 from pullback.core.aval import ShapedArray, is_arraylike, typeof
 from pullback.core.call import jit_p
 from pullback.core.config import config
@@ -37,6 +37,7 @@ def _note_staging(trace: Any) -> None:
 # While a program is being written, a call of a jitted function on constants belongs into it too:
 # the C++ dispatcher, which would run it, must miss.
 staging_observers.append(_note_staging)
+source.leak_watcher[0] = leaks.watch
 
 
 @dataclass(frozen=True, slots=True)

@@ -254,7 +254,25 @@ class KeyReuseError(JAXTypeError):
 
 
 class LeakedTracerError(JAXTypeError):
-    """Found by `checking_leaks()`: a traced value is still held after its trace ended."""
+    """Found by `checking_leaks()`: a traced value is still held after its trace ended.
+
+    Failing:
+        >>> kept = []
+        >>> with checking_leaks(): jit(lambda x: kept.append(x) or x)(1.0)
+    Corrected:
+        >>> with checking_leaks(): y, kept = jit(lambda x: (x, x))(1.0)
+    """
+
+    def __init__(self, tracer: Any, holder: str) -> None:
+        super().__init__(
+            compose(
+                "a traced value is still held after the function that it belongs to returned.",
+                f"The value: {value_text(tracer)}, of {_user_of(tracer)}; held by {holder}.",
+                where_text(),
+                "Instead: return the value from the function, and keep what the transformed "
+                "function returns.",
+            )
+        )
 
 
 # ------------------------------------------------------------------ errors made by functions

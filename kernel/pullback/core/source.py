@@ -271,12 +271,31 @@ def filter_traceback(exc: BaseException) -> BaseException:
     return exc
 
 
+# The function that starts to watch for leaked tracers (core/leaks.py); api/jit.py puts it here.
+leak_watcher: list[Callable[[], Callable[[], None]] | None] = [None]
+
+
+def _watched(fun: Callable[..., Any], args: tuple, kwargs: dict) -> Any:
+    watch = leak_watcher[0]
+    if watch is None:
+        return fun(*args, **kwargs)
+    check = watch()
+    out = fun(*args, **kwargs)
+    check()
+    return out
+
+
 def api_boundary(fun: _Fun) -> _Fun:
-    """A public function whose errors reach the user with filtered tracebacks."""
+    """A public function whose errors reach the user with filtered tracebacks.
+
+    While `jax_check_tracer_leaks` is on, it also raises if the call leaked a traced value.
+    """
 
     @functools.wraps(fun)
     def boundary(*args: Any, **kwargs: Any) -> Any:
         try:
+            if config.jax_check_tracer_leaks:
+                return _watched(fun, args, kwargs)
             return fun(*args, **kwargs)
         except Exception as exc:
             filter_traceback(exc)

@@ -127,6 +127,17 @@ class FoldingTB(AutoFormattedTB):
         return traceback.extract_tb(_chain(split_frames(tb)[0]))
 
 
+class _CellLabels:
+    """How messages call the shell's cells: `Cell In[5]`, or None for another file."""
+
+    def __init__(self, shell: Any) -> None:
+        self.shell = shell
+
+    def __call__(self, filename: str) -> str | None:
+        words = self.shell.compile.format_code_name(filename)
+        return " ".join(words) if words else None
+
+
 def install(shell: Any) -> PullbackTracebacks:
     """Fold engine frames in a shell's tracebacks; doing it twice changes nothing.
 
@@ -148,6 +159,7 @@ def install(shell: Any) -> PullbackTracebacks:
     folding.stock = current
     shell.InteractiveTB = folding
     source.client_folds_frames[0] = True
+    source.label_resolvers.append(_CellLabels(shell))
     shell.configurables.append(switch)
     return switch
 
@@ -158,4 +170,9 @@ def uninstall(shell: Any) -> None:
     if isinstance(current, FoldingTB):
         shell.InteractiveTB = current.stock
         source.client_folds_frames[0] = False
+        source.label_resolvers[:] = [
+            resolver
+            for resolver in source.label_resolvers
+            if not (isinstance(resolver, _CellLabels) and resolver.shell is shell)
+        ]
         shell.configurables.remove(current.switch)
