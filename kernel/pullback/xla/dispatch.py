@@ -120,7 +120,11 @@ class CompiledJaxpr:
         self.run_bufs = run_bufs
 
     def __call__(self, bufs: list[Any]) -> list[Array]:
-        return [Array(b) for b in self.run_bufs(bufs)]
+        try:
+            return [Array(b) for b in self.run_bufs(bufs)]
+        except compat.XlaRuntimeError:
+            refuse_deleted(bufs)
+            raise
 
 
 def compile_lowered(
@@ -193,9 +197,24 @@ def run_primitive(prim: Primitive, args: tuple, params: dict) -> Any:
     entry = _eager.get(tuple(key)) or _compile_primitive(
         tuple(key), prim, params, tuple([b.aval for b in bufs]), device, False
     )
-    if after_run:
-        return _observed(prim, entry[0](bufs))
-    return entry[0](bufs)
+    try:
+        if after_run:
+            return _observed(prim, entry[0](bufs))
+        return entry[0](bufs)
+    except compat.XlaRuntimeError:
+        refuse_deleted(bufs)
+        raise
+
+
+def refuse_deleted(bufs: Sequence[Any]) -> None:
+    """Say which operand was deleted, if one was; the runtime only counts its shards.
+
+    Raises:
+        RuntimeError: one of the C++ arrays was deleted or donated.
+    """
+    for buf in bufs:
+        if buf.is_deleted():
+            Array(buf)._check_alive()
 
 
 # Small scalars by type and value: NumPy and Python ones (never zeros, whose sign a key would lose).
@@ -312,7 +331,11 @@ def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], params: dict) -> list[Any]:
     if fast is None or fast[0] is not device or fast[1] != config.trace_key():
         compiled = compile_jaxpr(jaxpr, device, False, params.get("name", ""))
         fast = jaxpr.cache["home"] = (device, config.trace_key(), compiled.run_bufs)
-    return [Array(b) for b in fast[2](bufs)]
+    try:
+        return [Array(b) for b in fast[2](bufs)]
+    except compat.XlaRuntimeError:
+        refuse_deleted(bufs)
+        raise
 
 
 def clear_caches() -> None:
