@@ -90,7 +90,7 @@ def _user_of(tracer: Any) -> str:
 
 def where_text(info: source.SourceInfo | None = None) -> str:
     """The line that says where in the user's code, with the code; empty outside of it."""
-    text = source.describe(info if info is not None else source.user_source())
+    text = source.describe(info if info is not None else source.current_position())
     return f"At {text}" if text else ""
 
 

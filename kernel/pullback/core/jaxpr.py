@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.aval import ShapedArray, typeof
+from pullback.core.source import note_position
 from pullback.core.tracer import Primitive, state
 
 
@@ -257,6 +258,9 @@ def eval_jaxpr(
                 on_eqn(eqn, operands, list(results))
             for var in last_use.get(index, ()):
                 env.pop(var, None)
+    except Exception as error:
+        note_position(error, state.source, eqn.primitive.name)
+        raise
     finally:
         state.source = outer_source
     return [env[a] if type(a) is not Literal else a.val for a in jaxpr.outvars]

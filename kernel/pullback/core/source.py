@@ -146,6 +146,21 @@ def user_source(skip: int = 1) -> SourceInfo | None:
     return None
 
 
+# Gives the position of the equation that is being processed, if one is; core/tracer.py puts it here.
+processed: list[Callable[[], SourceInfo | None]] = [lambda: None]
+
+
+def current_position() -> SourceInfo | None:
+    """Where errors should point: the equation that is being processed, or the user's line."""
+    return processed[0]() or user_source(2)
+
+
+def note_position(error: BaseException, position: SourceInfo | None, name: str) -> None:
+    """Add to an error which operation of the user's was being processed; once, the innermost."""
+    if position is not None and not getattr(error, "__notes__", None):
+        error.add_note(f"While `{name}` was processed, of {describe(position)}")
+
+
 def user_frame() -> tuple[str, int, str] | None:
     """File, line and function of the innermost frame that is the user's, or None."""
     info = user_source()

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pullback.core import errors
+from pullback.core import errors, source
 from pullback.core.aval import ShapedArray, typeof
 
 
@@ -219,6 +219,7 @@ backend = _Backend()
 eval_trace = EvalTrace()
 _State.trace = eval_trace
 state = _State()
+source.processed[0] = lambda: state.source
 
 # Called with (entering, trace) when a staging trace becomes current or stops being it, so that
 # compiled-call caches outside the core can take note.

@@ -12,6 +12,7 @@ from typing import Any
 from pullback.core.aval import ShapedArray, typeof
 from pullback.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from pullback.core.jvp import Zero, add_tangents
+from pullback.core.source import note_position
 from pullback.core.tracer import state
 
 
@@ -88,6 +89,9 @@ def backward_pass(
             for var, ct in zip(eqn.invars, _transpose(eqn, values, linear, out_cts), strict=True):
                 if var in linear:
                     accumulate(var, ct)
+    except Exception as error:
+        note_position(error, state.source, f"the transpose of {eqn.primitive.name}")
+        raise
     finally:
         state.source = outer_source
     return [
