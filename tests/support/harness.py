@@ -216,6 +216,8 @@ def check_grads(
         modes: "fwd" for jvp, "rev" for vjp.
         rtol: tolerance, also absolute.
         name: for the message.
+
+    A function with integer or boolean results must have float0 tangents.
     """
     args = [np.asarray(x) for x in args]
     if order == 0:
@@ -224,6 +226,10 @@ def check_grads(
     expected = numerical_jvp(fun, args, tangents)
     out, forward = pb.jvp(fun, tuple(args), tuple(tangents))
     what = f"{name}: order {order} to go"
+    if not all(dtypes.is_inexact(np.asarray(y).dtype) for y in leaves(out)):
+        kinds = [np.asarray(t).dtype for t in leaves(forward)]
+        assert all(kind == dtypes.float0 for kind in kinds), f"{what}: tangents {kinds}"
+        return
     for got, want in zip(leaves(forward), expected, strict=True):
         np.testing.assert_allclose(np.asarray(got), want, rtol, rtol, err_msg=f"{what}, forward")
     if "rev" in modes:
