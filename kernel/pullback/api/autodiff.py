@@ -15,7 +15,7 @@ from pullback.api.place import device_put
 from pullback.api.vmap import vmap
 from pullback.core import dtypes, errors, pytree
 from pullback.core.aval import ShapedArray, is_arraylike, tangent_aval, typeof
-from pullback.core.jvp import Zero, jvp_flat, materialise
+from pullback.core.jvp import Zero, instantiate, jvp_flat, materialise, zero_of
 from pullback.core.reverse import Linearized, linearize_flat
 from pullback.core.source import api_boundary
 from pullback.core.tracer import eval_trace, state
@@ -211,14 +211,23 @@ def _gradient_function(
         outs, linear = linearize_flat(flat, leaves)
         value = outs[0]
         del linear.out_indices[1:], linear.out_avals[1:]
-        cts = linear.vjp([_one(typeof(value))])
-        gradient = pytree.tree_unflatten(tree, [materialise(ct) for ct in cts])
+        cts = _all_cotangents(linear, leaves, linear.vjp([_one(typeof(value))]))
+        gradient = pytree.tree_unflatten(tree, cts)
         value = _as_array(value)
         if has_aux:
             value = value, pytree.tree_unflatten(aux_tree, outs[1:])
         return finish(value, gradient)
 
     return gradient
+
+
+def _all_cotangents(linear: Linearized, primals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+    """Cotangents as users see them, float0 ones of integer arguments included."""
+    given = iter(cts)
+    return [
+        materialise(next(given) if varied else zero_of(p))
+        for p, varied in zip(primals, linear.varied, strict=True)
+    ]
 
 
 def _as_array(x: Any) -> Any:
@@ -235,8 +244,11 @@ class VJP:
     jit.
     """
 
-    def __init__(self, linear: Linearized, in_tree: Any, out_tree: Any, name: str) -> None:
+    def __init__(
+        self, linear: Linearized, primals: Sequence[Any], in_tree: Any, out_tree: Any, name: str
+    ) -> None:
         self._linear = linear
+        self._in_avals = [typeof(p) for p in primals]
         self._in_tree = in_tree
         self._out_tree = out_tree
         self._name = name
@@ -256,8 +268,22 @@ class VJP:
             )
         for ct, aval in zip(leaves, self._linear.out_avals, strict=True):
             _check_cotangent(ct, aval, self._name)
-        cts = self._linear.vjp([_float0_to_zero(ct) for ct in leaves])
-        return pytree.tree_unflatten(self._in_tree, [materialise(ct) for ct in cts])
+        return pytree.tree_unflatten(self._in_tree, self.flat([_float0_to_zero(c) for c in leaves]))
+
+    def flat(self, cotangents: Sequence[Any]) -> list[Any]:
+        """Cotangents of all arguments' leaves from those of the results' leaves."""
+        given = iter(self._linear.vjp(cotangents))
+        return [
+            materialise(next(given) if varied else Zero(tangent_aval(a)))
+            for a, varied in zip(self._in_avals, self._linear.varied, strict=True)
+        ]
+
+    def push(self, tangents: Sequence[Any]) -> list[Any]:
+        """Tangents of the results' leaves from those (arrays or `Zero`) of the arguments'."""
+        given = [
+            instantiate(t) for t, varied in zip(tangents, self._linear.varied, strict=True) if varied
+        ]
+        return [materialise(t) for t in self._linear.jvp(given)]
 
     def __repr__(self) -> str:
         return f"<pullback of {self._name}>"
@@ -319,7 +345,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
     out_tree, n_out, aux_tree = trees
     del linear.out_indices[n_out:], linear.out_avals[n_out:]
     value = pytree.tree_unflatten(out_tree, [_as_array(o) for o in outs[:n_out]])
-    pull = VJP(linear, tree, out_tree, name)
+    pull = VJP(linear, leaves, tree, out_tree, name)
     if has_aux:
         return value, pull, pytree.tree_unflatten(aux_tree, outs[n_out:])
     return value, pull
@@ -434,9 +460,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     @api_boundary
     def f_jvp(*tangents: Any) -> Any:
         given = _check_tangents(leaves, tree, tangents, "linearize")
-        given = [materialise(t) for t in given]
-        outs = pull._linear.jvp(given)
-        return pytree.tree_unflatten(pull._out_tree, [materialise(t) for t in outs])
+        return pytree.tree_unflatten(pull._out_tree, pull.push(given))
 
     return (value, f_jvp, *result[2:])
 
@@ -485,7 +509,7 @@ def jacrev(
 
             def pull_one(ct: Any, i: int = i) -> list[Any]:
                 cts = [ct if k == i else z for k, z in enumerate(zeros)]
-                return [materialise(c) for c in pull._linear.vjp(cts)]
+                return pull.flat(cts)
 
             blocks = vmap(pull_one)(_basis(y))
             rows.append(
@@ -542,15 +566,12 @@ def jacfwd(
         for y in out_leaves:
             _check_jacobian_output(y, "jacfwd", holomorphic)
         in_leaves, in_tree = pytree.tree_flatten(varied[0] if single else varied)
+        zeros = [zero_of(x) for x in in_leaves]
         columns: list[list[Any]] = []
         for i, x in enumerate(in_leaves):
 
             def push_one(t: Any, i: int = i) -> list[Any]:
-                tangents = [
-                    t if k == i else materialise(Zero(a))
-                    for k, a in enumerate(pull._linear.in_avals)
-                ]
-                return [materialise(o) for o in pull._linear.jvp(tangents)]
+                return pull.push([t if k == i else z for k, z in enumerate(zeros)])
 
             blocks = vmap(push_one, out_axes=-1)(_basis(x))
             columns.append(

@@ -13,6 +13,7 @@ from typing import Any
 from pullback.core import linearize
 from pullback.core.aval import ShapedArray, tangent_aval, typeof
 from pullback.core.call import jit_p
+from pullback.core.dtypes import float0
 from pullback.core.jaxpr import Jaxpr, close, eval_jaxpr
 from pullback.core.jvp import Zero
 from pullback.core.linearize import LinearizeTrace, LinTracer, Program
@@ -25,18 +26,24 @@ class Linearized:
     """A linear program with its residuals: what `linearize` and `vjp` keep of a function.
 
     Attributes:
-        in_avals: types of the inputs' tangents.
+        in_avals: types of the varied inputs' tangents.
+        varied: per input of the function whether the program has its tangent.
         out_indices: per result the number of its tangent, None where that is zero.
         out_avals: types of the results' tangents.
     """
 
-    __slots__ = ("_jaxpr", "in_avals", "out_avals", "out_indices", "program")
+    __slots__ = ("_jaxpr", "in_avals", "out_avals", "out_indices", "program", "varied")
 
     def __init__(
-        self, program: Program, n_in: int, out_indices: list, out_avals: list[ShapedArray]
+        self,
+        program: Program,
+        varied: Sequence[bool],
+        out_indices: list,
+        out_avals: list[ShapedArray],
     ) -> None:
         self.program = program
-        self.in_avals = program.avals[:n_in]
+        self.varied = varied
+        self.in_avals = program.avals[: sum(map(bool, varied))]
         self.out_indices = out_indices
         self.out_avals = out_avals
         self._jaxpr: Jaxpr | None = None
@@ -173,15 +180,15 @@ def linearize_flat(
     Args:
         fun: takes and returns flat sequences of arrays.
         primals: the point.
-        nonzero: which arguments are varied; all if None.
+        nonzero: which arguments are varied; by default all that can be (not integers).
 
     Returns:
         The results and the linear program in the tangents of the varied arguments.
     """
-    nonzero = [True] * len(primals) if nonzero is None else nonzero
-    in_avals = [
-        tangent_aval(typeof(p)) for p, nz in zip(primals, nonzero, strict=True) if nz
-    ]
+    t_avals = [tangent_aval(typeof(p)) for p in primals]
+    if nonzero is None:
+        nonzero = [a.dtype != float0 for a in t_avals]
+    in_avals = [a for a, nz in zip(t_avals, nonzero, strict=True) if nz]
     program = Program(in_avals)
     trace = LinearizeTrace(state.trace, program)
     state.trace = trace
@@ -205,4 +212,4 @@ def linearize_flat(
             results.append(o)
             indices.append(None)
     out_avals = [tangent_aval(typeof(o)) for o in results]
-    return results, Linearized(program, len(in_avals), indices, out_avals)
+    return results, Linearized(program, nonzero, indices, out_avals)
