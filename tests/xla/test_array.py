@@ -312,7 +312,7 @@ def test_item_assignment_names_the_way(index, text):
             lambda: arr(np.arange(12) * 1.123456),
             "Array([ 0.      ,  1.123456,  2.246912,  3.370368,  4.493824,  5.61728 ,\n"
             "        6.740736,  7.864192,  8.987648, 10.111104, 11.23456 , 12.358016],"
-            " dtype=float32)",
+            "      dtype=float32)",
         ),
     ],
 )

@@ -155,8 +155,7 @@ class Array:
     def copy_to_host_async(self) -> None:
         """Start the copy to the host, so that a later conversion to NumPy waits less."""
         self._check_alive()
-        if len(self.sharding.devices) == 1:
-            compat.copy_to_host_async(self._buf)
+        compat.copy_to_host_async(self._buf)
 
     def on_device_size_in_bytes(self) -> int:
         """Bytes of device memory over all devices."""
@@ -372,11 +371,7 @@ class Shard:
 
 
 def array_from_numpy(
-    value: np.ndarray,
-    weak_type: bool = False,
-    device: Any = None,
-    *,
-    copy: bool = True,
+    value: np.ndarray, weak_type: bool = False, device: Any = None, *, copy: bool = True
 ) -> Array:
     """An Array holding `value`, on `device` (committed) or the default device (uncommitted).
 

@@ -14,6 +14,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ _MAGIC = b"PBX1"
 _DIGEST_SIZE = 32
 _DEFAULT_MAX_BYTES = 512 * 2**20
 _EVICT_EVERY = 64  # writes between two looks at the directory's size
+_ABANDONED_S = 3600  # an unfinished file this old belongs to no running kernel
 
 
 class CompilationCacheWarning(UserWarning):
@@ -124,13 +126,16 @@ class DiskCache:
         return len(entries), sum(size for _, size, _ in entries)
 
     def _entries(self) -> list[tuple[float, int, Path]]:
+        """(time of last use, bytes, path) of each entry, and of files that a killed kernel left."""
         found = []
+        abandoned = time.time() - _ABANDONED_S
         for entry in os.scandir(self.directory):
-            if entry.name.endswith((".pbx", ".tmp")):
-                try:
-                    info = entry.stat(follow_symlinks=False)
-                except FileNotFoundError:
-                    continue
+            try:
+                info = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue  # another kernel has just removed it
+            is_left_over = entry.name.endswith(".tmp") and info.st_mtime < abandoned
+            if entry.name.endswith(".pbx") or is_left_over:
                 found.append((info.st_mtime, info.st_size, Path(entry.path)))
         return found
 

@@ -159,7 +159,9 @@ def _to_numpy_slow(buf: Any) -> np.ndarray:
 
 
 def copy_to_host_async(buf: Any) -> None:
-    """Start the copy to host memory of a single-device array."""
+    """Start the copy to host memory; nothing to do for an array over several devices."""
+    if not isinstance(buf._sharding, SingleDeviceSharding):
+        return
     with no_jax_import():
         buf._copy_single_device_array_to_host_async()
 
