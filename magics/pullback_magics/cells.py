@@ -1,0 +1,224 @@
+"""What a cell reads, binds and ends with, found in its syntax tree; and the cell as a function.
+
+Builds on names.py and faults.py. Tested in tests/magics/test_cells.py.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import hashlib
+import linecache
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from pullback_magics.faults import MagicError, from_syntax_error
+from pullback_magics.names import SCOPES, Names
+
+LAST = "__pullback_last__"
+_LOCALS = "__pullback_locals__"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell's body, taken apart.
+
+    Attributes:
+        source: the cell as the user sees it, the magic's line first.
+        reads: names read before the cell itself has surely bound them, in order.
+        binds: names that its statements bind, in order.
+        last: the expression that the cell ends with.
+        definitions: names of its top-level functions, if it only defines things.
+    """
+
+    source: str
+    tree: ast.Module
+    reads: tuple[str, ...]
+    binds: tuple[str, ...]
+    last: ast.expr | None
+    definitions: tuple[str, ...] | None
+
+    def fault(self, message: str, node: ast.AST) -> MagicError:
+        """An error with the caret under a part of the cell."""
+        line = getattr(node, "lineno", 1)
+        text = self.source.splitlines()[line - 1]
+        column = len(text.encode()[: getattr(node, "col_offset", 0)].decode(errors="replace"))
+        return MagicError(message, text, column, f"line {line}")
+
+    def where(self, name: str) -> ast.AST:
+        """The first place where a name stands."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Name) and node.id == name:
+                return node
+        return self.tree
+
+
+def parse_cell(source: str, body: str) -> Cell:
+    """Take a cell apart.
+
+    Args:
+        source: the whole cell, magic line included.
+        body: what stands after the magic's line.
+
+    Raises:
+        MagicError: a syntax error, or something that cannot stand in such a cell.
+    """
+    text = "\n" * lines_before(source, body) + body
+    try:
+        tree = ast.parse(text)
+        compile(tree, "<cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    except SyntaxError as e:
+        raise from_syntax_error(e, source) from None
+    names = Names()
+    names.block(tree.body)
+    last = tree.body[-1].value if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    definitions = None
+    if tree.body and all(_only_defines(node) for node in tree.body):
+        found = tuple(n.name for n in tree.body if isinstance(n, ast.FunctionDef))
+        definitions = found or None
+    binds = tuple(names.binds)
+    cell = Cell(source, tree, tuple(names.reads), binds, last, definitions)
+    _refuse(cell)
+    return cell
+
+
+def lines_before(source: str, body: str) -> int:
+    """How many lines of a cell stand before its body."""
+    return max(source.rstrip("\n").count("\n") - body.rstrip("\n").count("\n"), 0)
+
+
+def _only_defines(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant)
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        value = node.value
+        return value is None or all(
+            isinstance(
+                n, ast.Constant | ast.Tuple | ast.List | ast.Load | ast.UnaryOp | ast.unaryop
+            )
+            for n in ast.walk(value)
+        )
+    return isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom)
+
+
+def _refuse(cell: Cell) -> None:
+    """Raise for what cannot stand at the top level of a cell that becomes a function."""
+
+    def visit(node: ast.AST) -> None:
+        if isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith):
+            raise cell.fault(
+                "await cannot stand in this cell: it becomes one program, which runs to its end "
+                "at once; await the value in a cell before this one",
+                node,
+            )
+        if isinstance(node, ast.AsyncFunctionDef):
+            raise cell.fault("an async function cannot be compiled or differentiated", node)
+        if isinstance(node, ast.Global):
+            raise cell.fault("global is not needed here: names bound in the cell survive", node)
+        if isinstance(node, ast.ImportFrom) and any(a.name == "*" for a in node.names):
+            raise cell.fault(
+                "import * cannot stand in this cell: import the names, or put it in a "
+                "cell of its own",
+                node,
+            )
+        if not isinstance(node, SCOPES):
+            for child in ast.iter_child_nodes(node):
+                visit(child)
+
+    for statement in cell.tree.body:
+        visit(statement)
+
+
+def calling_cell(shell: Any) -> tuple[str, int, int]:
+    """File name, number and line of the cell that is running the magic."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        words = shell.compile.format_code_name(filename)
+        if words is not None:
+            digits = "".join(c for c in words[1] if c.isdigit())
+            return filename, int(digits or 0), frame.f_lineno
+        frame = frame.f_back
+    return "", shell.execution_count, 1
+
+
+def register_source(shell: Any, source: str, body: str | None = None) -> str:
+    """Make text known under a file name, as the user sees it; gives the name.
+
+    Tracebacks, `inspect.getsource` and the debugger then find the cell's own lines, the magic's
+    line being the first.
+
+    Args:
+        shell: the shell; None outside of one.
+        source: the whole cell, or the line of a line magic.
+        body: of a cell magic, what stands below its line.
+    """
+    if shell is None:
+        digest = hashlib.sha256(source.encode("utf-8", "backslashreplace")).hexdigest()[:12]
+        name = f"<pullback cell {digest}>"
+        lines = source.splitlines(keepends=True)
+        linecache.cache[name] = (len(source), None, lines, name)
+        return name
+    caller, number, line = calling_cell(shell)
+    if body is None:
+        return shell.compile.cache("\n" * (line - 1) + source, number)
+    name = shell.compile.cache(source, number, raw_code=source)
+    if caller in linecache.cache:
+        # The frame that calls the magic shows the cell too, not the call that it was turned into.
+        linecache.cache[caller] = linecache.cache[name]
+    return name
+
+
+def raw_cell(shell: Any, name: str, line: str, body: str) -> str:
+    """The whole cell as typed: from the history if it is there, else put together again."""
+    history = getattr(getattr(shell, "history_manager", None), "input_hist_raw", None) or [""]
+    typed = history[-1]
+    if typed.rstrip("\n").endswith(body.rstrip("\n")) and name in typed:
+        return typed
+    return f"{name} {line}".rstrip() + f"\n{body}"
+
+
+def cell_function(
+    cell: Cell, params: Sequence[str], filename: str, namespace: dict[str, Any]
+) -> Callable[..., dict[str, Any]]:
+    """The cell as a function of some of the names that it reads.
+
+    Returns:
+        A function, called with `params` by name, that gives the cell's local names; under `LAST`
+        the value of its last expression.
+    """
+    body = list(cell.tree.body)
+    if cell.last is not None:
+        target = ast.Name(LAST, ast.Store())
+        body[-1] = ast.copy_location(
+            ast.Assign([ast.copy_location(target, cell.last)], cell.last), body[-1]
+        )
+    end = body[-1].end_lineno or 1
+    call = ast.Call(ast.Name(_LOCALS, ast.Load()), [], [])
+    body.append(ast.Return(call, lineno=end, end_lineno=end, col_offset=0, end_col_offset=0))
+    arguments = ast.arguments(
+        posonlyargs=[],
+        args=[],
+        kwonlyargs=[ast.arg(p) for p in (*params, _LOCALS)],
+        kw_defaults=[*[None for _ in params], ast.Name(_LOCALS, ast.Load())],
+        defaults=[],
+    )
+    function = ast.FunctionDef(
+        name="cell",
+        args=arguments,
+        body=body,
+        decorator_list=[],
+        lineno=1,
+        end_lineno=end,
+        col_offset=0,
+        end_col_offset=0,
+    )
+    if hasattr(ast, "TypeAlias"):  # Python 3.12 has type parameters
+        function.type_params = []  # type: ignore[attr-defined]
+    module = ast.fix_missing_locations(ast.Module([function], []))
+    place = {_LOCALS: builtins.locals}
+    exec(compile(module, filename, "exec", dont_inherit=True), namespace, place)
+    return place["cell"]

@@ -1,0 +1,211 @@
+"""Gradients of targets: values with labels, the tape, and what `--wrt` chooses.
+
+Builds on targets.py and views/adjoints.py. Tested in tests/magics/test_grad.py.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pullback.api.autodiff import value_and_grad
+from pullback.core import dtypes, pytree
+from pullback.core.aval import is_arraylike, typeof
+from pullback.views.adjoints import Evaluation, one_like, pull_back, record_forward
+from pullback.views.html import Bundle
+from pullback.views.listing import build_listing
+from pullback.views.text import value_text
+from pullback_magics.options import Line, name_list, parse_expression
+from pullback_magics.targets import (
+    Target,
+    check_names,
+    has_arrays,
+    is_call,
+    is_numeric,
+    leaf_names,
+    target_of_call,
+    target_of_names,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """A gradient with what it is called.
+
+    Attributes:
+        of: the expression.
+        wrt: what it is differentiated with respect to, in words.
+        value: of the expression.
+        grads: one per entry of `wrt`.
+    """
+
+    of: str
+    wrt: tuple[str, ...]
+    value: Any
+    grads: tuple[Any, ...]
+
+    def lines(self, with_value: bool) -> list[str]:
+        """`d loss(w, b) / d w: f32[3] = [...]`, a line for each array."""
+        out = [f"{self.of} = {value_text(self.value)}"] if with_value else []
+        for name, leaf in zip(
+            leaf_names(self.wrt, self.grads), pytree.tree_leaves(list(self.grads)), strict=True
+        ):
+            out.append(f"d {self.of} / d {name}: {typeof(leaf).str_short()} = {value_text(leaf)}")
+        return out
+
+    def result(self, with_value: bool) -> Any:
+        """The gradient (a tuple for several), with the value before it if that is asked for."""
+        grads = self.grads[0] if len(self.grads) == 1 else self.grads
+        return (self.value, grads) if with_value else grads
+
+
+def gradient(target: Target, wrt: Sequence[int]) -> Gradient:
+    """The gradient of a target with respect to some of its inputs."""
+    value, grads = value_and_grad(target.fun, argnums=tuple(wrt))(*target.values)
+    return Gradient(target.text, tuple(target.names[i] for i in wrt), value, tuple(grads))
+
+
+def evaluate_backward(target: Target, wrt: Sequence[int] | None = None) -> Evaluation:
+    """Forward values and cotangents of a target, one per variable.
+
+    Args:
+        target: the function and its inputs.
+        wrt: numbers of the inputs that are varied; all floating-point ones if None.
+    """
+    leaves, tree = pytree.tree_flatten(target.values)
+    varied: list[bool] = []
+    for i, value in enumerate(target.values):
+        chosen = wrt is None or i in wrt
+        varied += [chosen] * len(pytree.tree_leaves(value))
+
+    def flat(*new: Any) -> list[Any]:
+        return pytree.tree_leaves(target.fun(*pytree.tree_unflatten(tree, new)))
+
+    evaluation = record_forward(flat, leaves, target.name)
+    outs = [evaluation.read(a) for a in evaluation.jaxpr.outvars]
+    pull_back(evaluation, varied, [one_like(outs[0]), *[None] * (len(outs) - 1)])
+    return evaluation
+
+
+def tape(target: Target, wrt: Sequence[int]) -> Bundle:
+    """The table of every equation's value and cotangent."""
+    evaluation = evaluate_backward(target, wrt)
+    names = leaf_names(target.names, target.values)
+    listing = build_listing(evaluation.jaxpr, names, evaluation, backward=True)
+    title = f"tape of {target.text}: values forward, cotangents backward"
+    return Bundle(f"{title}\n\n{listing.text()}", listing.html(title), data=listing)
+
+
+def not_a_number(value: Any) -> str:
+    """Why a result cannot be differentiated, in words; empty if it can."""
+    leaves = pytree.tree_leaves(value)
+    if len(leaves) != 1 or not is_arraylike(value):
+        return f"is a {type(value).__name__}, not one number: only a float scalar has a gradient"
+    aval = typeof(value)
+    if aval.shape == () and dtypes.is_inexact(aval.dtype):
+        return ""
+    hint = "reduce it, with .sum() or .mean()" if aval.shape else "compute in floating point"
+    return f"is {aval.str_short()}, but only a float scalar has a gradient: {hint}"
+
+
+def check_inexact(line: Line, name: str, value: Any) -> None:
+    """Raise if a value has parts without a derivative."""
+    for label, leaf in zip(leaf_names([name], [value]), pytree.tree_leaves(value), strict=True):
+        if not is_arraylike(leaf):
+            raise line.fault(f"{label} is no array or number but a {type(leaf).__name__}", name)
+        aval = typeof(leaf)
+        if not dtypes.is_inexact(aval.dtype):
+            raise line.fault(
+                f"{label} is {aval.str_short()}, which has no derivative: make it floating point, "
+                f"for example {name} = jnp.float32({name})",
+                name,
+            )
+
+
+def choose(line: Line, namespace: dict[str, Any], shell: Any) -> tuple[Target, list[int]]:
+    """What `%grad` differentiates, and with respect to which of its inputs.
+
+    Raises:
+        MagicError: the options or the values do not allow it.
+    """
+    target, wrt = _choose(line, namespace, shell)
+    for i in wrt:
+        check_inexact(line, target.names[i], target.values[i])
+
+    def checked(*values: Any) -> Any:
+        result = target.fun(*values)
+        trouble = not_a_number(result)
+        if trouble:
+            raise line.fault(f"{target.text} {trouble}")
+        return result
+
+    checked.__name__ = target.fun.__name__
+    return replace(target, fun=checked), wrt
+
+
+def _choose(line: Line, namespace: dict[str, Any], shell: Any) -> tuple[Target, list[int]]:
+    node = parse_expression(line)
+    names = check_names(line, node, namespace)
+    asked = name_list(line.options.wrt)
+    if all(part.lstrip("-").isdigit() for part in asked) and (is_call(node) or asked):
+        if not is_call(node):
+            raise line.fault(
+                "--wrt with numbers needs a call such as f(x, y); name the arrays instead",
+                line.options.wrt,
+            )
+        target = target_of_call(line, node, namespace, shell)  # type: ignore[arg-type]
+        return target, [_position(line, node, target, part) for part in asked or ["0"]]
+    if not asked:
+        arrays = [n for n in names if n in namespace and has_arrays(namespace[n])]
+        if len(arrays) != 1:
+            found = ",".join(arrays) or "none"
+            raise line.fault(f"with respect to what? Say --wrt NAMES; the arrays in it: {found}")
+        asked = arrays
+    if is_call(node):
+        by_argument = _argument_positions(node, asked, names, namespace)
+        if by_argument is not None:
+            target = target_of_call(line, node, namespace, shell)  # type: ignore[arg-type]
+            return target, [_position(line, node, target, str(i)) for i in by_argument]
+    for name in asked:
+        if name not in names:
+            raise line.fault(
+                f"{name!r} is no name in {line.expression}: choose from {', '.join(names)}", name
+            )
+        if not is_numeric(namespace.get(name)):
+            kind = type(namespace.get(name)).__name__
+            raise line.fault(f"{name} is no array or number but a {kind}", name)
+    others = [n for n in names if n in namespace and has_arrays(namespace[n]) and n not in asked]
+    target = target_of_names(line, node, [*asked, *others], namespace, shell)
+    return target, list(range(len(asked)))
+
+
+def _position(line: Line, node: Any, target: Target, part: str) -> int:
+    """The number among the target's inputs of an argument's number in the call."""
+    number = int(part)
+    count = len(node.args)
+    if not -count <= number < count:
+        raise line.fault(f"--wrt {part}: the call has arguments 0 to {count - 1}", part)
+    text = ast.get_source_segment(line.expression, node.args[number])
+    before = [ast.get_source_segment(line.expression, a) for a in node.args[: number % count]]
+    positions = [i for i, name in enumerate(target.names) if name == text]
+    if not positions:
+        raise line.fault(f"argument {number} ({text}) holds no array or number", text or "")
+    return positions[min(before.count(text), len(positions) - 1)]
+
+
+def _argument_positions(
+    node: Any, asked: Sequence[str], names: Sequence[str], namespace: dict[str, Any]
+) -> list[int] | None:
+    """The argument numbers, if all that is asked for are parameter names of the function."""
+    if all(name in names for name in asked):
+        return None
+    try:
+        accepted = list(inspect.signature(namespace[node.func.id]).parameters)
+    except (KeyError, TypeError, ValueError):
+        return None
+    numbers = [accepted.index(name) for name in asked if name in accepted]
+    fits = len(numbers) == len(asked) and all(n < len(node.args) for n in numbers)
+    return numbers if fits else None

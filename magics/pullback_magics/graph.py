@@ -1,0 +1,142 @@
+"""`%graph`: the traced program of an expression, drawn, and its other forms.
+
+Builds on targets.py and views/. Tested in tests/magics/test_graph.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from IPython.core.magic import (
+    Magics,
+    line_magic,
+    magics_class,
+    needs_local_scope,
+    no_var_expand,
+    output_can_be_silenced,
+)
+from IPython.core.magic_arguments import argument, magic_arguments
+
+from pullback.api.jit import jit
+from pullback.core import pytree
+from pullback.core.jaxpr import ClosedJaxpr, Jaxpr
+from pullback.core.reverse import linearize_flat
+from pullback.core.stage import record
+from pullback.views.adjoints import inner_call
+from pullback.views.html import Bundle
+from pullback.views.program_view import GraphView, view_program, view_text
+from pullback_magics.gradients import evaluate_backward
+from pullback_magics.options import parse_line
+from pullback_magics.output import say
+from pullback_magics.targets import Target, leaf_names, target_of
+
+STAGES = ("jaxpr", "linear", "stablehlo", "hlo")
+
+
+def graph_view(
+    target: Target, *, backward: bool = False, stage: str = "jaxpr", depth: int | None = None
+) -> GraphView | Bundle:
+    """The view of a target.
+
+    Args:
+        target: the function and its inputs.
+        backward: show values, cotangents and the backward pass.
+        stage: the recorded program, its linear part, StableHLO, or XLA's optimized HLO.
+        depth: levels of inner programs drawn out.
+    """
+    names = leaf_names(target.names, target.values)
+    if stage in ("stablehlo", "hlo"):
+        lowered = jit(target.fun).trace(*target.values).lower()
+        text = lowered.as_text() if stage == "stablehlo" else lowered.compile().as_text()
+        return view_text(f"{stage} of {target.text}", text)
+    if stage == "linear":
+        return view_program(
+            linear_jaxpr(target), f"linear part of {target.text}", depth=depth, as_jaxpr=True
+        )
+    if backward:
+        evaluation = evaluate_backward(target)
+        return view_program(
+            evaluation.jaxpr,
+            target.text,
+            arg_names=names,
+            values=evaluation,
+            backward=True,
+            depth=depth,
+        )
+    return view_program(traced_jaxpr(target), target.text, arg_names=names, depth=depth)
+
+
+def traced_jaxpr(target: Target) -> Jaxpr:
+    """The program that a target runs through; of a single jitted call, the program within."""
+    leaves, tree = pytree.tree_flatten(target.values)
+
+    def flat(*new: Any) -> list[Any]:
+        return pytree.tree_leaves(target.fun(*pytree.tree_unflatten(tree, new)))
+
+    jaxpr, _, _ = record(flat, leaves, name=target.name)
+    if len(jaxpr.eqns) == 1:
+        eqn = jaxpr.eqns[0]
+        inner = inner_call(eqn)
+        same = list(eqn.invars) == list(jaxpr.invars) and list(eqn.outvars) == list(jaxpr.outvars)
+        if inner is not None and same:
+            return inner
+    return jaxpr
+
+
+def linear_jaxpr(target: Target) -> Jaxpr:
+    """The linear program in the tangents of a target's floating-point inputs."""
+    leaves, tree = pytree.tree_flatten(target.values)
+
+    def flat(*new: Any) -> list[Any]:
+        return pytree.tree_leaves(target.fun(*pytree.tree_unflatten(tree, new)))
+
+    _, linear = linearize_flat(flat, leaves)
+    jaxpr = linear.jaxpr
+    n = len(linear.residuals)
+    return ClosedJaxpr(
+        jaxpr.replace(constvars=jaxpr.invars[:n], invars=jaxpr.invars[n:]), linear.residuals
+    ).jaxpr
+
+
+@magics_class
+class GraphMagics(Magics):
+    """`%graph`."""
+
+    @magic_arguments()
+    @argument("expression", nargs="*", help="a call or expression of named arrays")
+    @argument("--grad", action="store_true", help="draw values, cotangents, the backward pass")
+    @argument("--stage", choices=STAGES, default="jaxpr", help="which form of the program")
+    @argument("--depth", type=int, metavar="N", help="levels of inner programs drawn out")
+    @argument("--save", metavar="FILE", help="also write it to FILE: .svg, .dot or .html")
+    @no_var_expand
+    @needs_local_scope
+    @output_can_be_silenced
+    @line_magic
+    def graph(self, line: str, local_ns: dict[str, Any] | None = None) -> Any:
+        """Draw the traced program of an expression.
+
+        Shapes and dtypes stand on the edges, the source line in each node's tooltip. Calls and
+        loop bodies are boxes; ``--depth 0`` folds them, the picture offers to open folded ones.
+
+        Example::
+
+            %graph f(x)
+            %graph loss(w, x) --grad
+            %graph f(x) --stage stablehlo
+
+        The same from Python: ``pullback.magics.graph(f, x)``.
+        """
+        parsed = parse_line(GraphMagics.graph, "%graph", line)
+        options = parsed.options
+        namespace = {**self.shell.user_ns, **(local_ns or {})}
+        target = target_of(parsed, namespace, self.shell)
+        view = graph_view(target, backward=options.grad, stage=options.stage, depth=options.depth)
+        if options.save:
+            if not isinstance(view, GraphView):
+                raise parsed.fault(f"--save writes pictures; {options.stage} is text", "--save")
+            try:
+                view.save(options.save)
+            except (ValueError, OSError) as e:
+                raise parsed.fault(str(e), options.save) from None
+            say(f"%graph: written to {options.save}")
+        return view
