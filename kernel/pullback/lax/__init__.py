@@ -64,6 +64,27 @@ from pullback.lax.complex import (
     sign,
     sign_p,
 )
+from pullback.lax.conv import (
+    conv_general_dilated,
+    conv_general_dilated_p,
+)
+from pullback.lax.conv_public import (
+    conv,
+    conv_general_dilated_local,
+    conv_general_dilated_patches,
+    conv_transpose,
+    conv_with_general_padding,
+)
+from pullback.lax.conv_shapes import (
+    ConvDimensionNumbers,
+    ConvGeneralDilatedDimensionNumbers,
+    conv_dimension_numbers,
+    conv_general_permutations,
+    conv_general_shape_tuple,
+    conv_shape_tuple,
+    conv_transpose_shape_tuple,
+    padtype_to_pads,
+)
 from pullback.lax.convert import (
     bitcast_convert_type,
     bitcast_convert_type_p,
@@ -190,6 +211,10 @@ from pullback.lax.reduce import (
     reduce_prod_p,
     reduce_xor,
     reduce_xor_p,
+)
+from pullback.lax.reduce_generic import (
+    reduce,
+    reduce_p,
 )
 from pullback.lax.scatter import (
     scatter,

@@ -52,3 +52,8 @@ def zero_value(dtype: Any) -> Any:
 def one_value(dtype: Any) -> Any:
     """The scalar one of a dtype."""
     return np.ones((), dtype)[()]
+
+
+def all_ones(dtype: Any) -> Any:
+    """The neutral element of the bitwise and."""
+    return np.True_ if dtype == np.bool_ else np.asarray(~np.zeros((), dtype))[()]

@@ -22,7 +22,7 @@ from pullback.lax.convert import convert_element_type_p
 from pullback.lax.cumulative import cumprod_p
 from pullback.lax.elementwise import div_p, mul_p
 from pullback.lax.families import BITS, NUMBER, check_kind
-from pullback.lax.limits import highest, lowest, one_value, zero_value
+from pullback.lax.limits import all_ones, highest, lowest, one_value, zero_value
 from pullback.lax.operands import (
     canonical_axes,
     out_dim_after,
@@ -39,10 +39,6 @@ from pullback.lax.shape import (
     transpose,
 )
 from pullback.lax.slice import pad_p
-
-
-def _all_ones(dtype: Any) -> Any:
-    return np.True_ if dtype == np.bool_ else np.asarray(~np.zeros((), dtype))[()]
 
 
 def _reduction(
@@ -167,7 +163,7 @@ reduce_min_p = _reduction(
     _extremum_jvp(lambda: reduce_min_p),
     "The minimum over axes, NaN if any is; ties share the derivative equally.",
 )
-reduce_and_p = _reduction("reduce_and", "and_", _all_ones, BITS, None, "All bits: x & y over axes.")
+reduce_and_p = _reduction("reduce_and", "and_", all_ones, BITS, None, "All bits: x & y over axes.")
 reduce_or_p = _reduction("reduce_or", "or_", zero_value, BITS, None, "Any bit: x | y over axes.")
 reduce_xor_p = _reduction("reduce_xor", "xor", zero_value, BITS, None, "Parity: x ^ y over axes.")
 

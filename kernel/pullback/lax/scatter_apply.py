@@ -9,12 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.core.aval import ShapedArray, make_aval, typeof
-from pullback.core.batching import AxisData, batch_flat
-from pullback.core.jaxpr import Jaxpr, close, eval_jaxpr
-from pullback.core.stage import trace_to_jaxpr
+from pullback.core.jaxpr import Jaxpr, eval_jaxpr
 from pullback.core.tracer import Primitive
-from pullback.lax.inner import intern_jaxpr
 from pullback.lax.operands import canonical_shape, jvp_by, shape_of
+from pullback.lax.reducer import check_reducer, map_scalars, scalar_jaxpr
 from pullback.lax.scatter import scatter_p
 from pullback.lax.scatter_rules import (
     ScatterDimensionNumbers,
@@ -24,7 +22,7 @@ from pullback.lax.scatter_rules import (
     read_updates,
     scatter_params,
 )
-from pullback.lax.shape import broadcast_in_dim_p, reshaped, zeros
+from pullback.lax.shape import zeros
 
 
 def _abstract(
@@ -35,9 +33,12 @@ def _abstract(
 
 
 def _lower(ctx: Any, x: Any, indices: Any, blank: Any, *, jaxpr: Jaxpr, **params: Any) -> Any:
-    return lower_scatter(
-        ctx, x, indices, blank, params, lambda inner, old, _: inner.call(jaxpr, [old])
-    )
+    scalar = make_aval((), ctx.avals_in[0].dtype)
+
+    def body(inner: Any, old: Any, _: Any) -> list[Any]:
+        return inner.fun(lambda a: eval_jaxpr(jaxpr, (), a), [old], [scalar])
+
+    return lower_scatter(ctx, x, indices, blank, params, body)
 
 
 def _unique(x: Any, indices: Any, blank: Any, *, jaxpr: Jaxpr, **params: Any) -> Any:
@@ -49,18 +50,8 @@ def _unique(x: Any, indices: Any, blank: Any, *, jaxpr: Jaxpr, **params: Any) ->
             "x.at[i].apply(f, unique_indices=True)."
         )
     shape = shape_of(blank)
-    old = reshaped(read_updates(x, indices, shape, params), (typeof(blank).size,))
-    new = map_scalar(jaxpr, old)
-    return scatter_p.bind(x, indices, reshaped(new, shape), **params)
-
-
-def map_scalar(jaxpr: Jaxpr, *args: Any) -> Any:
-    """A jaxpr of scalars applied to each element of vectors."""
-    axis = AxisData(None, shape_of(args[0])[0])
-    (out,), (dim,) = batch_flat(lambda *xs: eval_jaxpr(jaxpr, (), *xs), axis, args, [0] * len(args))
-    if dim is None:
-        return broadcast_in_dim_p.bind(out, shape=(axis.size,), broadcast_dimensions=())
-    return out
+    (new,) = map_scalars(jaxpr, read_updates(x, indices, shape, params))
+    return scatter_p.bind(x, indices, new, **params)
 
 
 scatter_apply_p = Primitive(
@@ -104,19 +95,7 @@ def scatter_apply(
         "scatter_apply", dimension_numbers, indices_are_sorted, unique_indices, mode
     )
     dtype = typeof(operand).dtype
-    jaxpr, consts = trace_to_jaxpr(lambda x: [func(x)], [make_aval((), dtype)], name="update")
-    if consts:
-        raise NotImplementedError(
-            "scatter_apply: func closes over arrays.\n"
-            "Instead: use numbers in func, or read with gather, compute, and write with scatter."
-        )
-    (out,) = jaxpr.out_avals
-    if out.shape or out.dtype != dtype:
-        raise TypeError(
-            f"scatter_apply: func must give a scalar of the operand's dtype, got "
-            f"{out.str_short()} for {typeof(operand).str_short()}."
-        )
+    jaxpr = scalar_jaxpr("scatter_apply", lambda x: [func(x)], [make_aval((), dtype)])
+    check_reducer("scatter_apply", jaxpr, [typeof(operand)])
     blank = zeros(make_aval(canonical_shape("scatter_apply", update_shape), dtype))
-    return scatter_apply_p.bind(
-        operand, scatter_indices, blank, jaxpr=intern_jaxpr(close(jaxpr)), **params
-    )
+    return scatter_apply_p.bind(operand, scatter_indices, blank, jaxpr=jaxpr, **params)
