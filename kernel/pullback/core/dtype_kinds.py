@@ -92,7 +92,7 @@ float_dtypes = frozenset(FLOATS)
 complex_dtypes = frozenset(COMPLEX)
 integer_dtypes = unsigned_dtypes | signed_dtypes
 inexact_dtypes = float_dtypes | complex_dtypes
-all_dtypes = integer_dtypes | inexact_dtypes | {bool_}
+all_dtypes: frozenset[np.dtype] = integer_dtypes | inexact_dtypes | {bool_}
 BY_NAME = {d.name: d for d in all_dtypes}
 
 python_scalar_dtypes: dict[type, np.dtype] = {

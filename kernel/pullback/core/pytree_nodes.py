@@ -24,7 +24,7 @@ DictKey = cpp.DictKey
 GetAttrKey = cpp.GetAttrKey
 FlattenedIndexKey = cpp.FlattenedIndexKey
 KeyPath = tuple[Any, ...]
-_Class = TypeVar("_Class", bound=type)
+_Class = TypeVar("_Class", bound=Any)
 
 registry = cpp.PyTreeRegistry()
 registry.__module__ = __name__  # so that treedefs can be pickled: C++ pickles the registry by name
