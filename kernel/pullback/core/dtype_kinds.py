@@ -76,9 +76,9 @@ def _extra(name: str) -> np.dtype:
 
 
 bfloat16 = _extra("bfloat16")
-UNSIGNED = (*map(_extra, _SMALL_INTS[:2]), *map(np.dtype, ("uint8", "uint16", "uint32", "uint64")))
-SIGNED = (*map(_extra, _SMALL_INTS[2:]), *map(np.dtype, ("int8", "int16", "int32", "int64")))
-FLOATS = (
+UNSIGNED: tuple[np.dtype, ...] = (*map(_extra, _SMALL_INTS[:2]), *map(np.dtype, ("uint8", "uint16", "uint32", "uint64")))
+SIGNED: tuple[np.dtype, ...] = (*map(_extra, _SMALL_INTS[2:]), *map(np.dtype, ("int8", "int16", "int32", "int64")))
+FLOATS: tuple[np.dtype, ...] = (
     *map(_extra, _SMALL_FLOATS),
     bfloat16,
     *map(np.dtype, ("float16", "float32", "float64")),
