@@ -22,9 +22,11 @@ _MODULES = (
 ).split()
 
 _NAMES = {
-    "api.autodiff": "grad hessian jacfwd jacrev jvp linear_transpose linearize value_and_grad vjp",
+    "api.autodiff": "grad jvp linear_transpose linearize value_and_grad vjp",
+    "api.jacobian": "hessian jacfwd jacrev",
     "api.vmap": "vmap",
-    "api.jit": "ShapeDtypeStruct eval_shape jit make_jaxpr",
+    "api.jit": "eval_shape jit make_jaxpr",
+    "api.stages": "ShapeDtypeStruct",
     "api.place": (
         "block_until_ready copy_to_host_async device_get device_put device_put_replicated "
         "device_put_sharded live_arrays clear_caches clear_backends"

@@ -12,25 +12,23 @@ from typing import Any
 import numpy as np
 
 from pullback.api.place import device_put
-from pullback.api.vmap import vmap
 from pullback.core import dtypes, errors, pytree
 from pullback.core.aval import ShapedArray, is_arraylike, tangent_aval, typeof
 from pullback.core.jvp import Zero, instantiate, jvp_flat, materialise, zero_of
 from pullback.core.reverse import Linearized, linearize_flat
 from pullback.core.source import api_boundary
+from pullback.core.stage import trace_to_jaxpr
 from pullback.core.tracer import eval_trace, state
 from pullback.core.transpose import UndefinedPrimal, backward_pass
-from pullback.core.stage import trace_to_jaxpr
-from pullback.lax import shape as lax_shape
 
 Argnums = int | Sequence[int]
 
 
-def _name(fun: Any) -> str:
+def name_of(fun: Any) -> str:
     return getattr(fun, "__name__", type(fun).__name__)
 
 
-def _select(args: tuple, argnums: Argnums, name: str) -> tuple[tuple, Any]:
+def select_arguments(args: tuple, argnums: Argnums, name: str) -> tuple[tuple, Any]:
     """The varied arguments, and a function that puts new ones in their place."""
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     for n in numbers:
@@ -54,7 +52,7 @@ def _select(args: tuple, argnums: Argnums, name: str) -> tuple[tuple, Any]:
     return tuple(args[n] for n in numbers), put
 
 
-def _check_input(x: Any, what: str, holomorphic: bool, allow_int: bool) -> None:
+def check_input(x: Any, what: str, holomorphic: bool, allow_int: bool) -> None:
     if not is_arraylike(x):
         raise TypeError(
             f"{what}: a value of type {type(x).__name__} is not a valid array type: {x!r:.60}\n"
@@ -167,9 +165,7 @@ def grad(
         return _gradient_function(
             fun, argnums, True, holomorphic, allow_int, "grad", lambda v, g: (g, v[1])
         )
-    return _gradient_function(
-        fun, argnums, False, holomorphic, allow_int, "grad", lambda v, g: g
-    )
+    return _gradient_function(fun, argnums, False, holomorphic, allow_int, "grad", lambda v, g: g)
 
 
 def _gradient_function(
@@ -183,16 +179,16 @@ def _gradient_function(
 ) -> Callable[..., Any]:
     if not callable(fun):
         raise TypeError(f"{what} expects a function, got {type(fun).__name__}: {fun!r:.60}")
-    name = _name(fun)
+    name = name_of(fun)
     single = isinstance(argnums, int)
 
     @functools.wraps(fun)
     @api_boundary
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        varied, put = _select(args, argnums, name)
+        varied, put = select_arguments(args, argnums, name)
         leaves, tree = pytree.tree_flatten(varied[0] if single else varied)
         for x in leaves:
-            _check_input(x, what, holomorphic, allow_int)
+            check_input(x, what, holomorphic, allow_int)
         aux_tree = None
 
         def flat(*new: Any) -> list[Any]:
@@ -281,7 +277,9 @@ class VJP:
     def push(self, tangents: Sequence[Any]) -> list[Any]:
         """Tangents of the results' leaves from those (arrays or `Zero`) of the arguments'."""
         given = [
-            instantiate(t) for t, varied in zip(tangents, self._linear.varied, strict=True) if varied
+            instantiate(t)
+            for t, varied in zip(tangents, self._linear.varied, strict=True)
+            if varied
         ]
         return [materialise(t) for t in self._linear.jvp(given)]
 
@@ -307,7 +305,9 @@ def _float0_to_zero(ct: Any) -> Any:
 
 
 @api_boundary
-def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = ()) -> Any:
+def vjp(
+    fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = ()
+) -> Any:
     """The value of `fun` and its pullback (vector-Jacobian product).
 
     Args:
@@ -324,7 +324,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
         >>> [float(ct) for ct in pull(1.0)]
         [3.0, 2.0]
     """
-    name = _name(fun)
+    name = name_of(fun)
     leaves, tree = pytree.tree_flatten(primals)
     for x in leaves:
         typeof(x)
@@ -415,7 +415,7 @@ def jvp(
             f"{type(primals).__name__} and {type(tangents).__name__}\n"
             "Instead: jvp(f, (x,), (t,))."
         )
-    name = _name(fun)
+    name = name_of(fun)
     leaves, tree = pytree.tree_flatten(tuple(primals))
     t_leaves = _check_tangents(leaves, tree, tangents, "jvp")
     trees: list[Any] = []
@@ -465,144 +465,6 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     return (value, f_jvp, *result[2:])
 
 
-def _basis(x: Any) -> Any:
-    """The unit vectors of an array's space: [size, *shape]."""
-    aval = typeof(x)
-    return np.eye(aval.size, dtype=aval.dtype).reshape(aval.size, *aval.shape)
-
-
-@api_boundary
-def jacrev(
-    fun: Callable[..., Any],
-    argnums: Argnums = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[..., Any]:
-    """A function that returns the Jacobian of `fun`, by reverse mode (a row at a time).
-
-    Returns:
-        A function giving, for each leaf of the result and each leaf of the argument, an array of
-        shape (*result.shape, *argument.shape). With `has_aux` (jacobian, aux).
-    """
-    name = _name(fun)
-    single = isinstance(argnums, int)
-
-    @functools.wraps(fun)
-    @api_boundary
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
-        varied, put = _select(args, argnums, name)
-        for x in pytree.tree_leaves(varied):
-            _check_input(x, "jacrev", holomorphic, allow_int)
-
-        def of_varied(*new: Any) -> Any:
-            return fun(*(new if put is None else put(new)), **kwargs)
-
-        value, pull, *aux = vjp(of_varied, *varied, has_aux=has_aux)
-        out_leaves, out_tree = pytree.tree_flatten(value)
-        for y in out_leaves:
-            _check_jacobian_output(y, "jacrev", holomorphic)
-        in_leaves, in_tree = pytree.tree_flatten(varied[0] if single else varied)
-        zeros = [Zero(a) for a in pull._linear.out_avals]
-        rows = []
-        for i, y in enumerate(out_leaves):
-
-            def pull_one(ct: Any, i: int = i) -> list[Any]:
-                cts = [ct if k == i else z for k, z in enumerate(zeros)]
-                return pull.flat(cts)
-
-            blocks = vmap(pull_one)(_basis(y))
-            rows.append(
-                pytree.tree_unflatten(
-                    in_tree,
-                    [
-                        lax_shape.reshape(b, (*np.shape(y), *np.shape(x)))
-                        for b, x in zip(blocks, in_leaves, strict=True)
-                    ],
-                )
-            )
-        jac = pytree.tree_unflatten(out_tree, rows)
-        return (jac, aux[0]) if has_aux else jac
-
-    return jacobian
-
-
-def _check_jacobian_output(y: Any, what: str, holomorphic: bool) -> None:
-    dtype = typeof(y).dtype
-    if holomorphic:
-        if not dtypes.issubdtype(dtype, np.complexfloating):
-            raise errors.grad_output_error(what, y, typeof(y), "holomorphic")
-    elif dtypes.issubdtype(dtype, np.complexfloating) and what == "jacrev":
-        raise errors.grad_output_error(what, y, typeof(y), "complex")
-    elif not dtypes.issubdtype(dtype, np.inexact):
-        raise errors.grad_output_error(what, y, typeof(y), "integer")
-
-
-@api_boundary
-def jacfwd(
-    fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
-) -> Callable[..., Any]:
-    """A function that returns the Jacobian of `fun`, by forward mode (a column at a time).
-
-    Returns:
-        A function giving, for each leaf of the result and each leaf of the argument, an array of
-        shape (*result.shape, *argument.shape). With `has_aux` (jacobian, aux).
-    """
-    name = _name(fun)
-    single = isinstance(argnums, int)
-
-    @functools.wraps(fun)
-    @api_boundary
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
-        varied, put = _select(args, argnums, name)
-        for x in pytree.tree_leaves(varied):
-            _check_input(x, "jacfwd", holomorphic, False)
-
-        def of_varied(*new: Any) -> Any:
-            return fun(*(new if put is None else put(new)), **kwargs)
-
-        value, pull, *aux = vjp(of_varied, *varied, has_aux=has_aux)
-        out_leaves, out_tree = pytree.tree_flatten(value)
-        for y in out_leaves:
-            _check_jacobian_output(y, "jacfwd", holomorphic)
-        in_leaves, in_tree = pytree.tree_flatten(varied[0] if single else varied)
-        zeros = [zero_of(x) for x in in_leaves]
-        columns: list[list[Any]] = []
-        for i, x in enumerate(in_leaves):
-
-            def push_one(t: Any, i: int = i) -> list[Any]:
-                return pull.push([t if k == i else z for k, z in enumerate(zeros)])
-
-            blocks = vmap(push_one, out_axes=-1)(_basis(x))
-            columns.append(
-                [
-                    lax_shape.reshape(b, (*np.shape(y), *np.shape(x)))
-                    for b, y in zip(blocks, out_leaves, strict=True)
-                ]
-            )
-        rows = [
-            pytree.tree_unflatten(in_tree, [column[k] for column in columns])
-            for k in range(len(out_leaves))
-        ]
-        jac = pytree.tree_unflatten(out_tree, rows)
-        return (jac, aux[0]) if has_aux else jac
-
-    return jacobian
-
-
-@api_boundary
-def hessian(
-    fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
-) -> Callable[..., Any]:
-    """A function that returns the Hessian of `fun`: forward mode over reverse mode."""
-    return jacfwd(
-        jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic),
-        argnums,
-        has_aux=has_aux,
-        holomorphic=holomorphic,
-    )
-
-
 @api_boundary
 def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = ()) -> Any:
     """The transpose of a function that is linear in its arguments.
@@ -623,7 +485,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
         return outs
 
     avals = [typeof(x) for x in leaves]
-    jaxpr, consts = trace_to_jaxpr(flat, avals, name=_name(fun))
+    jaxpr, consts = trace_to_jaxpr(flat, avals, name=name_of(fun))
 
     @api_boundary
     def transposed(cotangent: Any) -> Any:
@@ -633,22 +495,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
                 f"linear_transpose: the cotangent must have the structure {trees[0]}, got {tree}"
             )
         for ct, out in zip(cts, jaxpr.out_avals, strict=True):
-            _check_cotangent(ct, tangent_aval(out), _name(fun))
+            _check_cotangent(ct, tangent_aval(out), name_of(fun))
         outs = backward_pass(jaxpr, consts, [UndefinedPrimal(a) for a in avals], cts)
         return pytree.tree_unflatten(in_tree, [materialise(ct) for ct in outs])
 
     return transposed
-
-
-__all__ = [
-    "VJP",
-    "grad",
-    "hessian",
-    "jacfwd",
-    "jacrev",
-    "jvp",
-    "linear_transpose",
-    "linearize",
-    "value_and_grad",
-    "vjp",
-]

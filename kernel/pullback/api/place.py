@@ -134,5 +134,3 @@ def clear_caches() -> None:
     linearize.templates.clear()
     reverse.clear_caches()
     compat.clear_dispatch_caches()
-
-

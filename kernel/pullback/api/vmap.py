@@ -132,7 +132,9 @@ def _axis_size(
     for size, owners in sizes.items():
         for i in owners[:3]:
             where = pytree.leaf_path(tree, i)
-            lines.append(f"  size {size}: axis {dims[i]} of {where}, shape {typeof(leaves[i]).shape}")
+            lines.append(
+                f"  size {size}: axis {dims[i]} of {where}, shape {typeof(leaves[i]).shape}"
+            )
         if not owners:
             lines.append(f"  size {size}: axis_size")
     raise ValueError(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pullback.core.aval import make_aval, typeof
+from pullback.core.jaxpr import axis_names, inner_jaxprs
 from pullback.core.jvp import _in_parent
 from pullback.core.tracer import Primitive, Trace, Tracer, extend_axis_env, state
 
@@ -112,10 +113,13 @@ class BatchTrace(Trace):
         return self.join(out, out_dims)
 
     def _names_axis(self, prim: Primitive, params: dict) -> bool:
-        if prim.axis_param is None or self.axis.name is None:
+        name = self.axis.name
+        if name is None:
             return False
-        names = params[prim.axis_param]
-        return self.axis.name in (names if isinstance(names, tuple | list) else (names,))
+        if prim.axis_param is not None:
+            names = params[prim.axis_param]
+            return name in (names if isinstance(names, tuple | list) else (names,))
+        return any(name in axis_names(jaxpr) for jaxpr in inner_jaxprs(params))
 
     def describe(self) -> str:
         return "vmap"

@@ -54,9 +54,7 @@ def jvp_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> tuple[Jaxpr, list[Any]
                 next(given) if nz else Zero(tangent_aval(a))
                 for a, nz in zip(avals, nonzero, strict=True)
             ]
-            outs, t_outs = jvp_flat(
-                lambda *xs: eval_jaxpr(jaxpr, (), *xs), args[:n_in], tangents
-            )
+            outs, t_outs = jvp_flat(lambda *xs: eval_jaxpr(jaxpr, (), *xs), args[:n_in], tangents)
             out_nonzero[:] = [type(t) is not Zero for t in t_outs]
             return [*outs, *(t for t in t_outs if type(t) is not Zero)]
 
@@ -88,9 +86,7 @@ def batch_jaxpr(
         found: list[int | None] = []
 
         def fun(*args: Any) -> list[Any]:
-            outs, found_dims = batch_flat(
-                lambda *xs: eval_jaxpr(jaxpr, (), *xs), axis, args, dims
-            )
+            outs, found_dims = batch_flat(lambda *xs: eval_jaxpr(jaxpr, (), *xs), axis, args, dims)
             if out_dims is not None:
                 outs = [
                     o if want is None and d is None else to_dim(o, d, axis.size, want or 0)
@@ -149,6 +145,7 @@ def transpose_jaxpr(
 
 def linearize_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> Template:
     """The jaxpr split into a known part and a linear part (a Template)."""
+
     def fun(program: Any, args: list[Any], nz: Sequence[bool]) -> tuple[list, list]:
         trace = LinearizeTrace(state.trace, program)
         numbers = iter(range(len(args)))
@@ -157,7 +154,10 @@ def linearize_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> Template:
             outs = eval_jaxpr(
                 jaxpr,
                 (),
-                *[LinTracer(trace, a, next(numbers)) if n else a for a, n in zip(args, nz)],
+                *[
+                    LinTracer(trace, a, next(numbers)) if n else a
+                    for a, n in zip(args, nz, strict=True)
+                ],
             )
         finally:
             state.trace = trace.parent
@@ -168,9 +168,7 @@ def linearize_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> Template:
             [o.index if mine else None for o, mine in zip(outs, own, strict=True)],
         )
 
-    return cached(
-        jaxpr, ("linearize", nonzero), lambda: Template(fun, jaxpr.in_avals, nonzero)
-    )
+    return cached(jaxpr, ("linearize", nonzero), lambda: Template(fun, jaxpr.in_avals, nonzero))
 
 
 def _jit_abstract(*avals: ShapedArray, jaxpr: Jaxpr, **params: Any) -> list[ShapedArray]:
@@ -210,8 +208,7 @@ def _jit_linearize(
     residuals = split.residual_values(primals, results)
     t_outs = iter(jit_p.bind(*given, *residuals, jaxpr=split.linear, name=name, **params))
     return outs, [
-        next(t_outs) if nz else zero_of(o)
-        for o, nz in zip(outs, split.out_nonzero, strict=True)
+        next(t_outs) if nz else zero_of(o) for o, nz in zip(outs, split.out_nonzero, strict=True)
     ]
 
 

@@ -214,13 +214,27 @@ def inner_jaxprs(params: dict[str, Any]) -> Iterable[Jaxpr]:
                     yield item.jaxpr
 
 
+def axis_names(jaxpr: Jaxpr) -> frozenset[Any]:
+    """The mapped axis names that a program's collectives mention."""
+    found = jaxpr.cache.get("axis_names")
+    if found is None:
+        names: set[Any] = set()
+        for eqn in jaxpr.eqns:
+            param = eqn.primitive.axis_param
+            if param is not None:
+                value = eqn.params[param]
+                names.update(value if isinstance(value, tuple | list) else (value,))
+            for inner in inner_jaxprs(eqn.params):
+                names |= axis_names(inner)
+        found = jaxpr.cache["axis_names"] = frozenset(names)
+    return found
+
+
 def close(jaxpr: Jaxpr) -> Jaxpr:
     """The jaxpr with its constvars turned into leading invars."""
     if not jaxpr.constvars:
         return jaxpr
-    closed = Jaxpr(
-        (), jaxpr.constvars + jaxpr.invars, jaxpr.outvars, jaxpr.eqns, jaxpr.debug_name
-    )
+    closed = Jaxpr((), jaxpr.constvars + jaxpr.invars, jaxpr.outvars, jaxpr.eqns, jaxpr.debug_name)
     closed.var_names.update(jaxpr.var_names)
     return closed
 

@@ -75,11 +75,7 @@ class Linearized:
 
     def vjp(self, cotangents: Sequence[Any], on_cotangent: Any = None) -> list[Any]:
         """Pull cotangents (arrays or `Zero`) back to the inputs."""
-        cts = [
-            ct
-            for ct, i in zip(cotangents, self.out_indices, strict=True)
-            if i is not None
-        ]
+        cts = [ct for ct, i in zip(cotangents, self.out_indices, strict=True) if i is not None]
         if all(type(ct) is Zero for ct in cts):
             return [Zero(a) for a in self.in_avals]
         if on_cotangent is None and not self._must_record():
@@ -94,9 +90,7 @@ class Linearized:
                     for there, a in zip(present, self.in_avals, strict=True)
                 ]
         linear = [UndefinedPrimal(a) for a in self.in_avals]
-        in_cts = backward_pass(
-            self.jaxpr, (), [*self.residuals, *linear], cts, on_cotangent
-        )
+        in_cts = backward_pass(self.jaxpr, (), [*self.residuals, *linear], cts, on_cotangent)
         return in_cts[len(self.residuals) :]
 
     def _must_record(self) -> bool:

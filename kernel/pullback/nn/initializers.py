@@ -119,7 +119,9 @@ def variance_scaling(
         fan_in, fan_out = _fans(shape, in_axis, out_axis, batch_axis)
         if mode not in ("fan_in", "fan_out", "fan_avg"):
             raise ValueError(f"invalid mode for variance scaling initializer: {mode}")
-        denominator = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[mode]
+        denominator = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[
+            mode
+        ]
         variance = np.array(scale / denominator, dtype=found)
         if distribution == "normal":
             return random.normal(key, shape, found) * np.sqrt(variance)
@@ -134,7 +136,9 @@ def variance_scaling(
     return init
 
 
-def _scaled(scale: float, mode: Mode, distribution: Distribution, doc: str) -> Callable[..., Initializer]:
+def _scaled(
+    scale: float, mode: Mode, distribution: Distribution, doc: str
+) -> Callable[..., Initializer]:
     def make(
         in_axis: Any = -2, out_axis: Any = -1, batch_axis: Any = (), dtype: Any = None
     ) -> Initializer:

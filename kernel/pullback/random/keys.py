@@ -66,9 +66,7 @@ class KeyArray:
 
     def _infer(self, new: tuple[int, ...]) -> Any:
         known = prod(d for d in new if d != -1)
-        return self._base.reshape(
-            (*(self.size // max(known, 1) if d == -1 else d for d in new), 2)
-        )
+        return self._base.reshape((*(self.size // max(known, 1) if d == -1 else d for d in new), 2))
 
     def flatten(self) -> KeyArray:
         """The keys in one axis."""
@@ -281,5 +279,3 @@ def key_impl(keys: Any) -> str:
 def clone(key: Any) -> Any:
     """The same key, marked as meant to be used again."""
     return key
-
-

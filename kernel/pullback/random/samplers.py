@@ -96,7 +96,9 @@ def _check_shape(name: str, shape: Any, *params: Any) -> tuple[int, ...]:
 
 
 @api_boundary
-def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0) -> Any:
+def uniform(
+    key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0
+) -> Any:
     """Uniform floats in [minval, maxval).
 
     Args:
@@ -142,7 +144,9 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """
     found = dtypes.canonicalize_dtype(np.float64 if dtype is None else dtype)
     if not dtypes.issubdtype(found, np.inexact):
-        raise ValueError(f"dtype argument to `normal` must be a float or complex dtype, got {found}")
+        raise ValueError(
+            f"dtype argument to `normal` must be a float or complex dtype, got {found}"
+        )
     words, _ = words_of("normal", key)
     return _normal(words, shape=shape_tuple(shape), dtype=found)
 
@@ -341,7 +345,11 @@ def choice(
 
 
 def transformed(
-    name: str, fun: Callable[..., Any], low: Callable[[Any], Any], high: Callable[[Any], Any], doc: str
+    name: str,
+    fun: Callable[..., Any],
+    low: Callable[[Any], Any],
+    high: Callable[[Any], Any],
+    doc: str,
 ) -> Callable[..., Any]:
     """A sampler that maps uniform floats in [low, high) through a function."""
 

@@ -212,9 +212,7 @@ def _bits_original(key: Any, width: int, shape: tuple[int, ...]) -> Any:
         shifts = lax.mul(lax.broadcasted_iota(np.dtype(np.uint32), (parts, 1), 0), np.uint32(width))
         wide = lax.broadcast_in_dim(words, (parts, n_words), (1,))
         shifts = lax.broadcast_in_dim(shifts, (parts, n_words), (0, 1))
-        pieces = lax.bitwise_and(
-            lax.shift_right_logical(wide, shifts), np.uint32(2**width - 1)
-        )
+        pieces = lax.bitwise_and(lax.shift_right_logical(wide, shifts), np.uint32(2**width - 1))
         words = lax.convert_element_type(
             lax.reshape(lax.transpose(pieces, (1, 0)), (parts * n_words,)), dtype
         )

@@ -115,7 +115,9 @@ def factorial(n: Any, exact: bool = False) -> Any:
         NotImplementedError: exact integers are asked for.
     """
     if exact:
-        raise NotImplementedError("factorial: exact=True needs integers of any size; use math.factorial")
+        raise NotImplementedError(
+            "factorial: exact=True needs integers of any size; use math.factorial"
+        )
     (n,) = _floats("factorial", n)
     return jnp.where(n < 0, 0, lax.exp(lax.lgamma(n + 1)))
 

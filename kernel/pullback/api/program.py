@@ -1,0 +1,429 @@
+"""A jitted function's traces: signatures, static arguments, the C++ dispatcher's misses.
+
+Builds on core/ and xla/. Tested in tests/api/test_jit.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pullback.core import errors, leaks, pytree, source
+from pullback.core.aval import ShapedArray, is_arraylike, typeof
+from pullback.core.call import jit_p
+from pullback.core.config import config
+from pullback.core.jaxpr import Jaxpr, close, dce_jaxpr, eval_jaxpr
+from pullback.core.stage import JaxprTrace, trace_to_jaxpr
+from pullback.core.tracer import Tracer, eval_trace, staging_observers, state
+from pullback.xla import client, compat, dispatch
+from pullback.xla.array import Array
+from pullback.xla.lowering import lower_module
+
+_staging = compat.make_config("pullback_staging", False, in_jit_key=True)
+
+
+def _note_staging(trace: Any) -> None:
+    _staging.set_local(isinstance(trace, JaxprTrace))
+
+
+# While a program is being written, a call of a jitted function on constants belongs into it too:
+# the C++ dispatcher, which would run it, must miss.
+staging_observers.append(_note_staging)
+source.leak_watcher[0] = leaks.watch
+
+
+@dataclass(frozen=True, slots=True)
+class TraceEvent:
+    """One tracing of a jitted function: seconds, and why there was no trace to reuse."""
+
+    name: str
+    seconds: float
+    reason: str
+
+
+# Called with a TraceEvent, or (name, 'lower', seconds) pairs, as they happen. Views add to them.
+on_trace: list[Callable[[TraceEvent], None]] = []
+on_lower: list[Callable[[str, float], None]] = []
+
+
+@dataclass(frozen=True, slots=True)
+class JitOptions:
+    """What `jit` was asked for beside the function."""
+
+    static_argnums: tuple[int, ...] = ()
+    static_argnames: tuple[str, ...] = ()
+    donate_argnums: tuple[int, ...] = ()
+    donate_argnames: tuple[str, ...] = ()
+    keep_unused: bool = False
+    device: Any = None
+    inline: bool = False
+    compiler_options: tuple[tuple[str, Any], ...] = ()
+
+
+class TracedProgram:
+    """A function traced at one signature: the jaxpr, its constants, and the shape of its result."""
+
+    __slots__ = (
+        "closed",
+        "const_bufs",
+        "consts",
+        "donated",
+        "in_tree",
+        "kept",
+        "name",
+        "out_tree",
+        "small",
+    )
+
+    def __init__(
+        self, closed: Jaxpr, consts: list[Any], in_tree: Any, out_tree: Any, name: str
+    ) -> None:
+        self.closed = closed
+        self.consts = consts
+        self.in_tree = in_tree
+        self.out_tree = out_tree
+        self.name = name
+        self.small: Jaxpr | None = None
+        self.kept: list[bool] = []
+        self.donated: tuple[bool, ...] = ()
+        self.const_bufs: list[Any] | None = None
+
+    def pruned(self, keep_unused: bool) -> tuple[Jaxpr, list[bool]]:
+        """The jaxpr without dead code and unread inputs, and which inputs it keeps."""
+        if self.small is None:
+            n_out = len(self.closed.outvars)
+            self.small, self.kept = dce_jaxpr(self.closed, [True] * n_out, keep_unused)
+        return self.small, self.kept
+
+
+def _as_tuple(x: Any) -> tuple:
+    if x is None:
+        return ()
+    if isinstance(x, int | str):
+        return (x,)
+    return tuple(x)
+
+
+def names_and_numbers(
+    fun: Callable[..., Any], nums: Any, names: Any
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Complete argnums by argnames and the other way round, from the signature."""
+    numbers, given_names = _as_tuple(nums), _as_tuple(names)
+    try:
+        params = list(inspect.signature(fun).parameters.values())
+    except (ValueError, TypeError):
+        return numbers, given_names
+    positional = [p.name for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    variadic = any(p.kind is p.VAR_POSITIONAL for p in params)
+    keywords = any(p.kind is p.VAR_KEYWORD for p in params)
+    for number in numbers:
+        if not variadic and not -len(positional) <= number < len(positional):
+            raise ValueError(
+                f"argnum {number} is out of range: {name_of(fun)} takes {len(positional)} "
+                f"positional arguments ({', '.join(positional)})"
+            )
+    all_names = [p.name for p in params if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    for name in given_names:
+        if name not in all_names and not keywords:
+            raise ValueError(
+                f"argname {name!r} is not an argument of {name_of(fun)}: it has "
+                f"{', '.join(all_names) or 'none'}"
+            )
+    if variadic:
+        full = list(numbers)
+    else:
+        full = [n % len(positional) for n in numbers]
+    kinds = {p.name: p.kind for p in params}
+    if not given_names:
+        given_names = tuple(
+            positional[n]
+            for n in full
+            if 0 <= n < len(positional)
+            and kinds[positional[n]] is not inspect.Parameter.POSITIONAL_ONLY
+        )
+    elif not numbers:
+        full = [positional.index(n) for n in given_names if n in positional]
+    return tuple(full), tuple(given_names)
+
+
+def name_of(fun: Any) -> str:
+    if isinstance(fun, functools.partial):
+        return name_of(fun.func)
+    return getattr(fun, "__name__", type(fun).__name__)
+
+
+class _Static:
+    """A static argument in a cache key, compared by type and value."""
+
+    __slots__ = ("_hash", "value")
+
+    def __init__(self, value: Any, where: str, name: str) -> None:
+        self.value = value
+        try:
+            self._hash = hash(value)
+        except TypeError as e:
+            raise ValueError(
+                f"static argument {where} of {name} is not hashable: {type(value).__name__} "
+                f"({value!r:.60})\n"
+                "Instead: pass a tuple or a frozen dataclass, or make the argument non-static."
+            ) from e
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _Static)
+            and type(self.value) is type(other.value)
+            and self.value == other.value
+        )
+
+
+class JitFunction:
+    """What belongs to one jitted function: options, its traces, and how to miss."""
+
+    def __init__(self, fun: Callable[..., Any], options: JitOptions) -> None:
+        self.fun = fun
+        self.options = options
+        self.name = name_of(fun)
+        self.traces: dict[tuple, TracedProgram] = {}
+
+    def split(self, args: tuple, kwargs: dict) -> tuple[tuple, dict, tuple, dict]:
+        """Dynamic positional, dynamic named, static positional (number, value), static named."""
+        nums, names = self.options.static_argnums, self.options.static_argnames
+        if not nums and not names:
+            return args, kwargs, (), {}
+        static_nums = {n % len(args) if n < 0 else n for n in nums} if args else set()
+        dynamic = tuple(a for i, a in enumerate(args) if i not in static_nums)
+        static = tuple(
+            (i, _Static(args[i], str(i), self.name)) for i in sorted(static_nums) if i < len(args)
+        )
+        static_kw = {k: _Static(v, repr(k), self.name) for k, v in kwargs.items() if k in names}
+        dynamic_kw = {k: v for k, v in kwargs.items() if k not in names}
+        return dynamic, dynamic_kw, static, static_kw
+
+    def trace(self, args: tuple, kwargs: dict) -> tuple[TracedProgram, list[Any]]:
+        """The traced program for these arguments, from the cache or fresh, and the leaves."""
+        dynamic, dynamic_kw, static, static_kw = self.split(args, kwargs)
+        leaves, tree = pytree.tree_flatten((dynamic, dynamic_kw))
+        avals = tuple([self._aval(x, tree, i) for i, x in enumerate(leaves)])
+        key = (
+            avals,
+            tree,
+            static,
+            tuple(static_kw.items()),
+            config.trace_key(),
+            state.axis_env,
+        )
+        found = self.traces.get(key)
+        if found is None:
+            start = time.perf_counter()
+            found = self._trace(avals, tree, static, static_kw)
+            if on_trace:
+                event = TraceEvent(self.name, time.perf_counter() - start, self._why(key))
+                for observer in tuple(on_trace):
+                    observer(event)
+            if not any(isinstance(c, Tracer) for c in found.consts):
+                if len(self.traces) >= 256:
+                    self.traces.pop(next(iter(self.traces)))
+                self.traces[key] = found
+        return found, leaves
+
+    def _aval(self, x: Any, tree: Any, index: int) -> ShapedArray:
+        if type(x) is Array:
+            return x._buf.aval
+        try:
+            return typeof(x)
+        except TypeError:
+            raise TypeError(
+                f"argument of {self.name} is not an array: {type(x).__name__} ({x!r:.60}) at "
+                f"{pytree.leaf_path(tree, index)}\n"
+                "Instead: mark the argument as static: jit(f, static_argnums=...), or close over it."
+            ) from None
+
+    def _why(self, key: tuple) -> str:
+        if not self.traces:
+            return "first call"
+        last = next(reversed(self.traces))
+        avals, tree, static, static_kw = key[:4]
+        if tree != last[1]:
+            return "the structure of the arguments changed"
+        for i, (new, old) in enumerate(zip(avals, last[0], strict=True)):
+            if new != old:
+                where = pytree.leaf_path(tree, i)
+                return f"argument {where} was {old.str_short()}, now {new.str_short()}"
+        for (i, new), (_, old) in zip(static, last[2], strict=False):
+            if new != old:
+                return f"static argument {i} was {old.value!r:.40}, now {new.value!r:.40}"
+        for (k, new), (_, old) in zip(static_kw.items(), last[3], strict=False):
+            if new != old:
+                return f"static argument {k} was {old.value!r:.40}, now {new.value!r:.40}"
+        return "a configuration option or mapped axis changed"
+
+    def _trace(self, avals: tuple, tree: Any, static: tuple, static_kw: dict) -> TracedProgram:
+        fun = self.fun
+        out_tree: list[Any] = []
+
+        def flat(*leaves: Any) -> list[Any]:
+            dynamic, dynamic_kw = pytree.tree_unflatten(tree, leaves)
+            args = list(dynamic)
+            for i, value in static:
+                args.insert(i, value.value)
+            named = {**dynamic_kw, **{k: v.value for k, v in static_kw.items()}}
+            outs, shape = pytree.tree_flatten(fun(*args, **named))
+            out_tree.append(shape)
+            _check_outputs(outs, shape, self.name)
+            return outs
+
+        name_of = functools.partial(self._arg_name, tree, [i for i, _ in static])
+        jaxpr, consts = trace_to_jaxpr(flat, avals, name=self.name, arg_name=name_of)
+        program = TracedProgram(close(jaxpr), consts, tree, out_tree[0], self.name)
+        program.donated = (False,) * len(consts) + self._donated(tree)
+        return program
+
+    def _arg_name(self, tree: Any, static: Sequence[int], index: int) -> str:
+        """How the user calls a leaf of the arguments: `params['w']`."""
+        path = pytree.leaf_key_path(tree, index)
+        if path[0] == pytree.SequenceKey(1):
+            return f"{path[1].key}{pytree.keystr(path[2:])}"
+        position = path[1].idx
+        for taken in sorted(static):
+            position += taken <= position
+        try:
+            names = list(inspect.signature(self.fun).parameters)
+            kinds = [p.kind for p in inspect.signature(self.fun).parameters.values()]
+        except (ValueError, TypeError):
+            names = kinds = []
+        if position < len(names) and kinds[position] is not inspect.Parameter.VAR_POSITIONAL:
+            return f"{names[position]}{pytree.keystr(path[2:])}"
+        return f"argument {position}{pytree.keystr(path[2:])}"
+
+    def _donated(self, tree: Any) -> tuple[bool, ...]:
+        nums, names = self.options.donate_argnums, self.options.donate_argnames
+        if not nums and not names:
+            return (False,) * tree.num_leaves
+        static = set(self.options.static_argnums)
+        args_tree, kwargs_tree = tree.children()
+        children = args_tree.children()
+        positions = [i for i in range(len(children) + len(static)) if i not in static]
+        donated: list[bool] = []
+        for position, child in zip(positions, children, strict=False):
+            donated += [position in nums] * child.num_leaves
+        keys = kwargs_tree.node_data()[1] if kwargs_tree.node_data() else ()
+        for key, child in zip(keys, kwargs_tree.children(), strict=True):
+            donated += [key in names] * child.num_leaves
+        return tuple(donated)
+
+    def cache_miss(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
+        """What the C++ dispatcher calls for a signature that it does not know."""
+        if config.jax_disable_jit:
+            return self.fun(*args, **kwargs), None, False
+        program, leaves = self.trace(args, kwargs)
+        if state.trace is not eval_trace:
+            return self._bind(program, leaves), None, False
+        for x in leaves:
+            if isinstance(x, Tracer):
+                raise errors.UnexpectedTracerError(x)
+        return self._call(program, leaves, args, kwargs)
+
+    def _bind(self, program: TracedProgram, leaves: list[Any]) -> Any:
+        if self.options.inline:
+            outs = eval_jaxpr(program.closed, (), *program.consts, *leaves)
+        else:
+            outs = jit_p.bind(*program.consts, *leaves, jaxpr=program.closed, name=self.name)
+        return pytree.tree_unflatten(program.out_tree, outs)
+
+    def _call(
+        self, program: TracedProgram, leaves: list[Any], args: tuple, kwargs: dict
+    ) -> tuple[Any, Any, bool]:
+        if self.options.device is not None:
+            device, committed = client._as_device(self.options.device), True
+            bufs = [dispatch.to_buffer(x, device) for x in [*program.consts, *leaves]]
+            bufs = [dispatch.on_device(b, device, True) for b in bufs]
+        else:
+            default = client.default_device()
+            bufs = [
+                x._buf if type(x) is Array else dispatch.to_buffer(x, default)
+                for x in [*program.consts, *leaves]
+            ]
+            device, bufs, committed = dispatch.move_together(bufs)
+        compiled, kept = self.compiled(program, device, committed)
+        outs = compiled([b for b, keep in zip(bufs, kept, strict=True) if keep])
+        result = pytree.tree_unflatten(program.out_tree, outs)
+        return result, self._fast_data(program, leaves, bufs, compiled, kept, result), False
+
+    def compiled(
+        self, program: TracedProgram, device: Any, committed: bool
+    ) -> tuple[dispatch.CompiledJaxpr, list[bool]]:
+        """The executable for a traced program on a device, and which inputs it takes."""
+        small, kept = program.pruned(self.options.keep_unused)
+        key = ("compiled", device, committed, self.options.compiler_options)
+        found = small.cache.get(key)
+        if found is None:
+            donated = [d for d, keep in zip(program.donated, kept, strict=True) if keep]
+            start = time.perf_counter()
+            lowered = lower_module(small, self.name, platform=device.platform, donated=donated)
+            for observer in tuple(on_lower):
+                observer(self.name, time.perf_counter() - start)
+            found = small.cache[key] = dispatch.compile_lowered(
+                lowered,
+                small.in_avals,
+                small.out_avals,
+                device,
+                committed,
+                dict(self.options.compiler_options),
+            )
+        return found, kept
+
+    def _fast_data(
+        self,
+        program: TracedProgram,
+        leaves: list[Any],
+        bufs: list[Any],
+        compiled: dispatch.CompiledJaxpr,
+        kept: list[bool],
+        result: Any,
+    ) -> Any:
+        """What lets the next call of this signature stay in C++; None where it cannot.
+
+        Python numbers and 64-bit NumPy values are converted by us (their dtype depends on
+        enable_x64), so such calls come here each time.
+        """
+        if dispatch.after_run or on_trace or self.options.device is not None:
+            return None
+        for x, buf in zip(leaves, bufs[len(program.consts) :], strict=True):
+            if type(x) is not Array or x._buf is not buf:
+                return None
+        n_consts = len(program.consts)
+        sharding = compat.single_device_sharding(compiled.device)
+        const_args = [b for b, keep in zip(bufs[:n_consts], kept, strict=False) if keep]
+        leaves_out, out_tree = compat.dispatch_registry.flatten(result)
+        if len(leaves_out) != len(compiled.out_avals):
+            return None
+        n_in = sum(kept)
+        committed = bool(bufs) and any(b._committed for b in bufs)
+        return compat.FastData(
+            compiled.executable.loaded,
+            out_tree,
+            [sharding] * n_in,
+            [sharding] * len(compiled.out_avals),
+            compiled.out_avals,
+            [committed] * len(compiled.out_avals),
+            kept[n_consts:],
+            [None] * n_in,
+            const_args,
+        )
+
+
+def _check_outputs(outs: Sequence[Any], tree: Any, name: str) -> None:
+    for i, x in enumerate(outs):
+        if not is_arraylike(x):
+            raise TypeError(
+                f"{name} returned a {type(x).__name__} ({x!r:.60}) at "
+                f"{pytree.leaf_path(tree, i) or 'its result'}, which is not a valid array type\n"
+                "Instead: return arrays, numbers, None, or containers of them."
+            )
