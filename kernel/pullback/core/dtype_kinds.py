@@ -76,15 +76,21 @@ def _extra(name: str) -> np.dtype:
 
 
 bfloat16 = _extra("bfloat16")
-UNSIGNED: tuple[np.dtype, ...] = (*map(_extra, _SMALL_INTS[:2]), *map(np.dtype, ("uint8", "uint16", "uint32", "uint64")))
-SIGNED: tuple[np.dtype, ...] = (*map(_extra, _SMALL_INTS[2:]), *map(np.dtype, ("int8", "int16", "int32", "int64")))
+UNSIGNED: tuple[np.dtype, ...] = (
+    *map(_extra, _SMALL_INTS[:2]),
+    *map(np.dtype, ("uint8", "uint16", "uint32", "uint64")),
+)
+SIGNED: tuple[np.dtype, ...] = (
+    *map(_extra, _SMALL_INTS[2:]),
+    *map(np.dtype, ("int8", "int16", "int32", "int64")),
+)
 FLOATS: tuple[np.dtype, ...] = (
     *map(_extra, _SMALL_FLOATS),
     bfloat16,
     *map(np.dtype, ("float16", "float32", "float64")),
 )
-COMPLEX = (np.dtype("complex64"), np.dtype("complex128"))
-_EXTRA = frozenset(map(_extra, (*_SMALL_INTS, *_SMALL_FLOATS, "bfloat16")))
+COMPLEX: tuple[np.dtype, ...] = (np.dtype("complex64"), np.dtype("complex128"))
+_EXTRA: frozenset[np.dtype] = frozenset(map(_extra, (*_SMALL_INTS, *_SMALL_FLOATS, "bfloat16")))
 
 unsigned_dtypes = frozenset(UNSIGNED)
 signed_dtypes = frozenset(SIGNED)
@@ -92,7 +98,7 @@ float_dtypes = frozenset(FLOATS)
 complex_dtypes = frozenset(COMPLEX)
 integer_dtypes = unsigned_dtypes | signed_dtypes
 inexact_dtypes = float_dtypes | complex_dtypes
-all_dtypes: frozenset[np.dtype] = integer_dtypes | inexact_dtypes | {bool_}
+all_dtypes: frozenset[np.dtype] = frozenset((bool_, *UNSIGNED, *SIGNED, *FLOATS, *COMPLEX))
 BY_NAME = {d.name: d for d in all_dtypes}
 
 python_scalar_dtypes: dict[type, np.dtype] = {
