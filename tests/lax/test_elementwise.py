@@ -169,6 +169,13 @@ def test_product_in_another_dtype() -> None:
     assert out.dtype == np.int32
 
 
+def test_complex_numbers_are_ordered_by_parts() -> None:
+    z = np.array([1 + 2j, 1 - 2j, 3], np.complex64)
+    w = np.array([1 + 3j, 0, 3 - 1j], np.complex64)
+    np.testing.assert_array_equal(lax.max(z, w), [1 + 3j, 1 - 2j, 3])
+    np.testing.assert_array_equal(lax.min(z, w), [1 + 2j, 0, 3 - 1j])
+
+
 ERRORS = [
     (lax.add, (X, I), TypeError, ["add", "same dtypes", "float32[3]", "int32[3]", "jnp.add"]),
     (lax.add, (X, 1), TypeError, ["same dtypes", "float32, int32"]),

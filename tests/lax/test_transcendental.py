@@ -118,6 +118,14 @@ def test_power_by_zero_is_differentiable_twice_in_the_exponent() -> None:
     np.testing.assert_allclose(mixed, 0.5, rtol=1e-6)
 
 
+def test_sine_and_cosine_on_the_imaginary_axis() -> None:
+    z = np.array([complex(0, np.inf), 1j], np.complex64)
+    sine, cosine = np.asarray(lax.sin(z)), np.asarray(lax.cos(z))
+    assert sine[0].real == 0 and sine[0].imag == np.inf
+    assert cosine[0].real == np.inf and cosine[0].imag == 0
+    np.testing.assert_allclose([sine[1], cosine[1]], [np.sin(1j), np.cos(1j)], rtol=1e-6)
+
+
 ERRORS = [
     (lax.sin, (1,), TypeError, ["sin does not accept dtype int32", "float32"]),
     (lax.exp, (X > 0,), TypeError, ["exp does not accept dtype bool"]),

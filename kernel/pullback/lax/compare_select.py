@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.aval import ShapedArray, make_aval, typeof
-from pullback.core.jvp import Zero, is_zero, zero_of
+from pullback.core.jvp import Zero, add_tangents, is_zero, zero_of
 from pullback.core.tracer import Primitive
 from pullback.core.transpose import is_undefined
 from pullback.lax.families import (
@@ -265,13 +265,19 @@ def _clamp_lower(ctx: Any, low: Any, x: Any, high: Any) -> Any:
 def _clamp_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     low, x, high = primals
     out = clamp_p.bind(low, x, high)
-    if all(map(is_zero, tangents)):
-        return out, zero_of(out)
-    # Strictly inside the derivative is x's; at and outside a bound it is that bound's.
-    parts = [zero_scalar(t.aval) if is_zero(t) else t for t in tangents]
-    above = select_n_p.bind(lt_p.bind(x, high), parts[2], parts[1])
-    t_out = select_n_p.bind(gt_p.bind(x, low), parts[0], above)
-    return out, match_shape(t_out, typeof(out).shape)
+    # Strictly between the bounds the derivative is x's, beyond one it is that bound's, and on one
+    # it is zero, as in JAX.
+    beyond = (
+        lambda: and_p.bind(gt_p.bind(low, x), lt_p.bind(low, high)),
+        lambda: and_p.bind(gt_p.bind(x, low), lt_p.bind(x, high)),
+        lambda: lt_p.bind(high, x),
+    )
+    total: Any = zero_of(out)
+    for t, where in zip(tangents, beyond, strict=True):
+        if not is_zero(t):
+            part = select_n_p.bind(where(), zero_scalar(typeof(t)), t)
+            total = add_tangents(total, match_shape(part, typeof(out).shape))
+    return out, total
 
 
 def _clamp_batch(axis: Any, args: Sequence[Any], dims: Sequence[int | None]) -> tuple[Any, int]:

@@ -28,11 +28,13 @@ from pullback.lax.families import (
     INTEGER,
     NUMBER,
     binary,
+    broadcast_operands,
     check_kind,
     check_operand,
     check_same_dtypes,
     const_like,
     describe,
+    hlo_op,
     kind_of,
     match_shape,
     mul_p,
@@ -219,9 +221,21 @@ def _extremum_weight(x: Any, other: Any, out: Any) -> Any:
 
 
 def _extremum(name: str, op: str, promoting: str) -> Primitive:
+    def lower(ctx: Any, x: Any, y: Any) -> Any:
+        x, y = broadcast_operands(ctx, (x, y), ctx.aval_out.shape)
+        if kind_of(ctx.aval_out.dtype) != "complex":
+            return hlo_op(ctx, op)(x, y)
+        # Complex numbers are ordered by their real, then their imaginary parts.
+        hlo = ctx.hlo
+        real, imag = (hlo.real(x), hlo.real(y)), (hlo.imag(x), hlo.imag(y))
+        beats = hlo.ComparisonDirectionAttr.get("GT" if name == "max" else "LT")
+        equal = hlo.compare(*real, hlo.ComparisonDirectionAttr.get("EQ"))
+        first = hlo.select(equal, hlo.compare(*imag, beats), hlo.compare(*real, beats))
+        return hlo.select(first, x, y)
+
     return binary(
         name,
-        op,
+        lower,
         ANY,
         d=(
             lambda t, out, x, y: mul_p.bind(t, _extremum_weight(x, y, out)),

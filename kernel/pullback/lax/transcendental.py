@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from pullback.core import dtypes
 from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.core.jvp import Zero
 from pullback.lax.compare_select import and_p, eq_p, select_n_p
@@ -33,6 +34,7 @@ from pullback.lax.families import (
     check_operand,
     check_same_dtypes,
     const_like,
+    hlo_op,
     kind_of,
     mul_p,
     nary,
@@ -103,10 +105,37 @@ def _acosh_d(out: Any, x: Any) -> Any:
     return rsqrt_p.bind(sub_p.bind(square_p.bind(x), one))
 
 
-sin_p = unary("sin", "sine", INEXACT, d=lambda out, x: cos_p.bind(x), doc="sin x; d = cos(x) dx")
+def _sin_lower(ctx: Any, x: Any, accuracy: Any = None) -> Any:
+    return _circular_lower(ctx, x, accuracy, "sine")
+
+
+def _cos_lower(ctx: Any, x: Any, accuracy: Any = None) -> Any:
+    return _circular_lower(ctx, x, accuracy, "cosine")
+
+
+def _circular_lower(ctx: Any, z: Any, accuracy: Any, op: str) -> Any:
+    """Sine or cosine; on the imaginary axis i sinh y and cosh y, where XLA has 0 * inf = NaN."""
+    hlo = ctx.hlo
+    options = {} if accuracy is None else {"result_accuracy": accuracy.attribute(ctx)}
+    out = hlo_op(ctx, op)(z, **options)
+    aval = ctx.avals_in[0]
+    if kind_of(aval.dtype) != "complex":
+        return out
+    x, y = hlo.real(z), hlo.imag(z)
+    if op == "sine":
+        on_axis = hlo.complex(x, ctx.chlo.sinh(y))
+    else:
+        on_axis = hlo.complex(ctx.chlo.cosh(y), hlo.multiply(hlo.negate(x), hlo.sign(y)))
+    zero = ctx.const(0, make_aval(aval.shape, dtypes.real_dtype(aval.dtype)))
+    return hlo.select(hlo.compare(x, zero, hlo.ComparisonDirectionAttr.get("EQ")), on_axis, out)
+
+
+sin_p = unary(
+    "sin", _sin_lower, INEXACT, d=lambda out, x: cos_p.bind(x), doc="sin x; d = cos(x) dx"
+)
 cos_p = unary(
     "cos",
-    "cosine",
+    _cos_lower,
     INEXACT,
     d=lambda out, x: neg_p.bind(sin_p.bind(x)),
     doc="cos x; d = -sin(x) dx",
