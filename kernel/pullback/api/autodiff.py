@@ -90,9 +90,34 @@ def _split_aux(result: Any, name: str) -> tuple[Any, Any]:
     if not (isinstance(result, tuple | list) and len(result) == 2):
         raise TypeError(
             f"{name} was differentiated with has_aux=True, so it must return a pair "
-            f"(value, aux), got {type(result).__name__}"
+            f"(value, aux), got {_kind(result)}.\n"
+            "Instead: return (value, aux), or leave has_aux out."
         )
     return result[0], result[1]
+
+
+def _kind(x: Any) -> str:
+    """What a user's function returned, in words."""
+    if is_arraylike(x):
+        return f"one array, {errors.aval_text(typeof(x))}"
+    size = f" of {len(x)}" if isinstance(x, tuple | list) else ""
+    return f"a {type(x).__name__}{size}"
+
+
+class _Aux:
+    """The auxiliary result: its arrays take part in the trace, the rest is carried along."""
+
+    __slots__ = ("arrays", "leaves", "tree")
+
+    def __init__(self, aux: Any) -> None:
+        self.leaves, self.tree = pytree.tree_flatten(aux)
+        self.arrays = [x for x in self.leaves if is_arraylike(x)]
+        self.leaves = [None if is_arraylike(x) else (x,) for x in self.leaves]
+
+    def rebuilt(self, arrays: Sequence[Any]) -> Any:
+        """The auxiliary result with its arrays as they left the trace."""
+        given = iter(arrays)
+        return self.tree.unflatten([next(given) if x is None else x[0] for x in self.leaves])
 
 
 def _one(aval: ShapedArray) -> Any:
@@ -189,10 +214,9 @@ def _gradient_function(
         leaves, tree = pytree.tree_flatten(varied[0] if single else varied)
         for x in leaves:
             check_input(x, what, holomorphic, allow_int)
-        aux_tree = None
+        kept: list[_Aux] = []
 
         def flat(*new: Any) -> list[Any]:
-            nonlocal aux_tree
             given = pytree.tree_unflatten(tree, new)
             new_args = (given,) if single else given
             result = fun(*(new_args if put is None else put(new_args)), **kwargs)
@@ -201,8 +225,8 @@ def _gradient_function(
                 return [result]
             result, aux = _split_aux(result, name)
             _check_scalar(result, what, holomorphic)
-            aux_leaves, aux_tree = pytree.tree_flatten(aux)
-            return [result, *aux_leaves]
+            kept.append(_Aux(aux))
+            return [result, *kept[0].arrays]
 
         outs, linear = linearize_flat(flat, leaves)
         value = outs[0]
@@ -211,7 +235,7 @@ def _gradient_function(
         gradient = pytree.tree_unflatten(tree, cts)
         value = _as_array(value)
         if has_aux:
-            value = value, pytree.tree_unflatten(aux_tree, outs[1:])
+            value = value, kept[0].rebuilt(outs[1:])
         return finish(value, gradient)
 
     return gradient
@@ -332,22 +356,19 @@ def vjp(
 
     def flat(*new: Any) -> list[Any]:
         result = fun(*pytree.tree_unflatten(tree, new))
-        aux_leaves: list[Any] = []
-        aux_tree = None
-        if has_aux:
-            result, aux = _split_aux(result, name)
-            aux_leaves, aux_tree = pytree.tree_flatten(aux)
+        result, aux = _split_aux(result, name) if has_aux else (result, ())
+        kept = _Aux(aux)
         outs, out_tree = pytree.tree_flatten(result)
-        trees[:] = [out_tree, len(outs), aux_tree]
-        return [*outs, *aux_leaves]
+        trees[:] = [out_tree, len(outs), kept]
+        return [*outs, *kept.arrays]
 
     outs, linear = linearize_flat(flat, leaves)
-    out_tree, n_out, aux_tree = trees
+    out_tree, n_out, kept = trees
     del linear.out_indices[n_out:], linear.out_avals[n_out:]
     value = pytree.tree_unflatten(out_tree, [_as_array(o) for o in outs[:n_out]])
     pull = VJP(linear, leaves, tree, out_tree, name)
     if has_aux:
-        return value, pull, pytree.tree_unflatten(aux_tree, outs[n_out:])
+        return value, pull, kept.rebuilt(outs[n_out:])
     return value, pull
 
 
@@ -357,9 +378,11 @@ def _check_tangents(
     """The tangents' leaves, checked against the primals; float0 as symbolic zero."""
     leaves, tree = pytree.tree_flatten(tuple(tangents))
     if tree != primal_tree:
+        found = pytree.mismatch(primal_tree.unflatten(primal_leaves), tuple(tangents))
         raise TypeError(
-            f"{what}: primals and tangents must have the same structure:\n"
-            f"  primals  {primal_tree}\n  tangents {tree}"
+            f"{what}: primals and tangents must have the same structure: {found or ''}\n"
+            f"  primals  {primal_tree}\n  tangents {tree}\n"
+            "Instead: build the tangents from the primals, jax.tree.map(jnp.ones_like, primals)."
         )
     checked = []
     for i, (p, t) in enumerate(zip(primal_leaves, leaves, strict=True)):
@@ -380,7 +403,8 @@ def _check_tangents(
             raise ValueError(
                 f"{what}: the tangent of {typeof(p).str_short()} at "
                 f"{pytree.leaf_path(primal_tree, i)} must have shape {want.shape}, "
-                f"got {given_shape}"
+                f"got {given_shape}.\n"
+                "Instead: a tangent has the shape of its primal, as jnp.ones_like(x) has."
             )
         checked.append(Zero(want) if given_dtype == dtypes.float0 else t)
     return checked
@@ -422,21 +446,18 @@ def jvp(
 
     def flat(*new: Any) -> list[Any]:
         result = fun(*pytree.tree_unflatten(tree, new))
-        aux_leaves: list[Any] = []
-        aux_tree = None
-        if has_aux:
-            result, aux = _split_aux(result, name)
-            aux_leaves, aux_tree = pytree.tree_flatten(aux)
+        result, aux = _split_aux(result, name) if has_aux else (result, ())
+        kept = _Aux(aux)
         outs, out_tree = pytree.tree_flatten(result)
-        trees[:] = [out_tree, len(outs), aux_tree]
-        return [*outs, *aux_leaves]
+        trees[:] = [out_tree, len(outs), kept]
+        return [*outs, *kept.arrays]
 
     outs, t_outs = jvp_flat(flat, leaves, t_leaves)
-    out_tree, n_out, aux_tree = trees
+    out_tree, n_out, kept = trees
     value = pytree.tree_unflatten(out_tree, [_as_array(o) for o in outs[:n_out]])
     tangent = pytree.tree_unflatten(out_tree, [materialise(t) for t in t_outs[:n_out]])
     if has_aux:
-        return value, tangent, pytree.tree_unflatten(aux_tree, outs[n_out:])
+        return value, tangent, kept.rebuilt(outs[n_out:])
     return value, tangent
 
 

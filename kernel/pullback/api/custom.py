@@ -6,7 +6,7 @@ Builds on api/custom_call.py and lax/custom_rules.py. Tested in tests/api/test_c
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pullback.api.custom_call import (
@@ -282,7 +282,7 @@ def _renamed(new: Callable[..., Any], fun: Callable[..., Any]) -> Callable[..., 
 class _Pullback:
     """A backward rule as a jaxpr, whose constants are the residuals."""
 
-    def __init__(self, consts: Sequence[Any], jaxpr: Any, out_tree: Any) -> None:
+    def __init__(self, consts: Iterable[Any], jaxpr: Any, out_tree: Any) -> None:
         self.consts = list(consts)
         self.jaxpr = jaxpr
         self.out_tree = out_tree

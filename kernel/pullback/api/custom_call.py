@@ -151,8 +151,8 @@ def nondiff_numbers(argnums: Any, argnames: Any, fun: Any) -> tuple[int, ...]:
             )
         numbers += tuple(parameters.index(n) for n in names)
     if any(n < 0 for n in numbers):
-        parameters = inspect.signature(fun).parameters
-        numbers = tuple(n % len(parameters) for n in numbers)
+        n_parameters = len(inspect.signature(fun).parameters)
+        numbers = tuple(n % n_parameters for n in numbers)
     return tuple(sorted(set(numbers)))
 
 

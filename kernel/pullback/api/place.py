@@ -28,7 +28,7 @@ def _device_put_impl(x: Any, *, device: Any) -> Array:
     return transfer.device_put_sharded_array(value, place)
 
 
-device_put_p = Primitive(
+device_put_p: Primitive = Primitive(
     name="device_put",
     doc="the same array on a device",
     abstract=lambda aval, *, device: aval,

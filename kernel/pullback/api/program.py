@@ -297,7 +297,7 @@ class JitFunction:
             names = list(inspect.signature(self.fun).parameters)
             kinds = [p.kind for p in inspect.signature(self.fun).parameters.values()]
         except (ValueError, TypeError):
-            names = kinds = []
+            names, kinds = [], []
         if position < len(names) and kinds[position] is not inspect.Parameter.VAR_POSITIONAL:
             return f"{names[position]}{pytree.keystr(path[2:])}"
         return f"argument {position}{pytree.keystr(path[2:])}"

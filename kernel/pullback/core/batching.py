@@ -91,7 +91,8 @@ class BatchTrace(Trace):
         return val if dim is None else BatchTracer(self, val, dim)
 
     def process(self, prim: Primitive, args: tuple, params: dict) -> Any:
-        vals, dims = [], []
+        vals: list[Any] = []
+        dims: list[int | None] = []
         mapped = False
         for x in args:
             if type(x) is BatchTracer and (x._trace is self or x._trace.tag is self.tag):

@@ -256,7 +256,7 @@ def eval_jaxpr(
     Returns:
         The values of the outvars.
     """
-    env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+    env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
     last_use = _last_uses(jaxpr)
     outer_source = state.source

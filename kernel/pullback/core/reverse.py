@@ -197,7 +197,8 @@ def linearize_flat(
         state.trace = trace.parent
         trace.live = False
         trace.tangents.live = False
-    results, indices = [], []
+    results: list[Any] = []
+    indices: list[int | None] = []
     for o in outs:
         if type(o) is LinTracer and o._trace is trace:
             results.append(o.primal)

@@ -127,7 +127,7 @@ class Tracer:
             raise errors.UnexpectedTracerError(self)
         value = self.concrete()
         if value is None:
-            raise error(self)  # type: ignore[call-arg]
+            raise error(self)
         return value
 
     def __bool__(self) -> bool:

@@ -56,7 +56,7 @@ def backward_pass(
     Returns:
         Per invar a cotangent (array or `Zero`); None for the defined ones.
     """
-    values: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+    values: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     linear: set[Var] = set()
     for var, arg in zip(jaxpr.invars, args, strict=True):
         if type(arg) is UndefinedPrimal:
@@ -70,9 +70,9 @@ def backward_pass(
         if ct is not None and type(ct) is not Zero and type(var) is not Literal:
             cts[var] = add_tangents(cts[var], ct) if var in cts else ct
 
-    for var, ct in zip(jaxpr.outvars, cotangents, strict=True):
-        if var in linear:
-            accumulate(var, ct)
+    for out, ct in zip(jaxpr.outvars, cotangents, strict=True):
+        if out in linear:
+            accumulate(out, ct)
     outer_source = state.source
     try:
         for eqn in reversed(linear_eqns):
@@ -86,9 +86,10 @@ def backward_pass(
             if on_cotangent is not None:
                 on_cotangent(eqn, out_cts)
             state.source = eqn.source
-            for var, ct in zip(eqn.invars, _transpose(eqn, values, linear, out_cts), strict=True):
-                if var in linear:
-                    accumulate(var, ct)
+            in_cts = _transpose(eqn, values, linear, out_cts)
+            for atom, ct in zip(eqn.invars, in_cts, strict=True):
+                if atom in linear:
+                    accumulate(atom, ct)
     except Exception as error:
         note_position(error, state.source, f"the transpose of {eqn.primitive.name}")
         raise
@@ -100,7 +101,7 @@ def backward_pass(
     ]
 
 
-def _run_nonlinear(jaxpr: Jaxpr, values: dict[Var, Any], linear: set[Var]) -> list[Eqn]:
+def _run_nonlinear(jaxpr: Jaxpr, values: dict[Any, Any], linear: set[Var]) -> list[Eqn]:
     """Evaluate the equations without linear inputs; give the others."""
     linear_eqns = []
     for eqn in jaxpr.eqns:
@@ -120,7 +121,7 @@ def _run_nonlinear(jaxpr: Jaxpr, values: dict[Var, Any], linear: set[Var]) -> li
 
 
 def _transpose(
-    eqn: Eqn, values: dict[Var, Any], linear: set[Var], out_cts: list[Any]
+    eqn: Eqn, values: dict[Any, Any], linear: set[Var], out_cts: list[Any]
 ) -> Sequence[Any]:
     prim = eqn.primitive
     if prim.transpose is None:
