@@ -442,6 +442,9 @@ def operands(name: str, *args: Any) -> tuple[Any, ...]:
     Raises:
         TypeError: an argument is no array, or ranks differ and none is a scalar.
     """
+    aval = getattr(args[0], "aval", None)
+    if aval is not None and all([getattr(x, "aval", None) is aval for x in args[1:]]):
+        return args
     for position, x in enumerate(args):
         check_operand(name, x, position)
     avals = [typeof(x) for x in args]
