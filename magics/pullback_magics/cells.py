@@ -145,16 +145,11 @@ def calling_cell(shell: Any) -> tuple[str, int, int]:
     return "", shell.execution_count, 1
 
 
-def register_source(shell: Any, source: str, body: str | None = None) -> str:
-    """Make text known under a file name, as the user sees it; gives the name.
+def register_source(shell: Any, source: str) -> str:
+    """Make a cell's text known under a file name, as the user sees it; gives the name.
 
     Tracebacks, `inspect.getsource` and the debugger then find the cell's own lines, the magic's
     line being the first.
-
-    Args:
-        shell: the shell; None outside of one.
-        source: the whole cell, or the line of a line magic.
-        body: of a cell magic, what stands below its line.
     """
     if shell is None:
         digest = hashlib.sha256(source.encode("utf-8", "backslashreplace")).hexdigest()[:12]
@@ -162,14 +157,18 @@ def register_source(shell: Any, source: str, body: str | None = None) -> str:
         lines = source.splitlines(keepends=True)
         linecache.cache[name] = (len(source), None, lines, name)
         return name
-    caller, number, line = calling_cell(shell)
-    if body is None:
-        return shell.compile.cache("\n" * (line - 1) + source, number)
+    caller, number, _ = calling_cell(shell)
     name = shell.compile.cache(source, number, raw_code=source)
     if caller in linecache.cache:
         # The frame that calls the magic shows the cell too, not the call that it was turned into.
         linecache.cache[caller] = linecache.cache[name]
     return name
+
+
+def register_line(shell: Any, text: str) -> tuple[str, int]:
+    """Make the line of a line magic known; gives its file name and its number in the cell."""
+    _, number, line = calling_cell(shell)
+    return shell.compile.cache("\n" * (line - 1) + text, number), line
 
 
 def raw_cell(shell: Any, name: str, line: str, body: str) -> str:

@@ -137,7 +137,7 @@ def run_grad_cell(
         check_inexact(line, name, namespace[name])
     if line.options.output and not line.options.output.isidentifier():
         raise line.fault(f"{line.options.output!r} is no name to bind", line.options.output)
-    filename = register_source(shell, source, body)
+    filename = register_source(shell, source)
     given = [n for n in cell.reads if n in cell.binds and n in namespace and n not in asked]
     function = cell_function(cell, [*asked, *given], filename, namespace)
     constants = {n: namespace[n] for n in given}

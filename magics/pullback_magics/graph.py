@@ -50,8 +50,14 @@ def graph_view(
         text = lowered.as_text() if stage == "stablehlo" else lowered.compile().as_text()
         return view_text(f"{stage} of {target.text}", text)
     if stage == "linear":
+        linear = linear_jaxpr(target)
+        tangents = [f"d {name}" for name in names] if len(names) == len(linear.invars) else []
         return view_program(
-            linear_jaxpr(target), f"linear part of {target.text}", depth=depth, as_jaxpr=True
+            linear,
+            f"linear part of {target.text}",
+            arg_names=tangents,
+            depth=depth,
+            as_jaxpr=True,
         )
     if backward:
         evaluation = evaluate_backward(target)

@@ -67,7 +67,7 @@ class JitMagics(Magics):
         taken = parse_cell(source, cell)
         if not taken.tree.body:
             raise parsed.fault("the cell is empty")
-        filename = register_source(self.shell, source, cell)
+        filename = register_source(self.shell, source)
         if taken.definitions is not None:
             return self._define(taken, filename, parsed)
         return self._run(taken, filename, parsed)

@@ -18,7 +18,7 @@ import numpy as np
 from pullback.core import pytree
 from pullback.core.aval import is_arraylike
 from pullback.xla.array import Array
-from pullback_magics.cells import register_source
+from pullback_magics.cells import register_line
 from pullback_magics.faults import MagicError
 from pullback_magics.names import names_of
 from pullback_magics.options import Line, parse_expression
@@ -98,15 +98,21 @@ def is_call(node: ast.expr) -> bool:
 
 
 def _evaluator(
-    line: Line, node: ast.expr, namespace: dict[str, Any], filename: str
+    line: Line, node: ast.expr, namespace: dict[str, Any], place: tuple[str, int]
 ) -> Callable[[dict[str, Any]], Any]:
-    """Evaluates a part of the line's expression with some names replaced."""
+    """Evaluates a part of the line's expression with some names replaced.
+
+    Args:
+        place: the file name and number of the line.
+    """
+    filename, number = place
     # Columns are moved to where the expression stands in the line, so that carets are right.
     node = copy.deepcopy(node)
     for part in ast.walk(node):
         if isinstance(part, ast.expr | ast.keyword | ast.arg):
             part.col_offset += line.start
             part.end_col_offset = (part.end_col_offset or 0) + line.start
+    ast.increment_lineno(node, number - 1)
     code = compile(ast.Expression(node), filename, "eval", dont_inherit=True)
     return lambda replaced: eval(code, {**namespace, **replaced} if replaced else namespace)
 
@@ -122,10 +128,10 @@ def _placeholder(slot: Any, node: ast.expr) -> ast.expr:
 
 def target_of_call(line: Line, node: ast.Call, namespace: dict[str, Any], shell: Any) -> Target:
     """A call as a function of its arguments; those that hold no numbers stay as they are."""
-    filename = register_source(shell, line.full)
+    place = register_line(shell, line.full)
 
     def value_of(part: ast.expr) -> Any:
-        return _evaluator(line, part, namespace, filename)({})
+        return _evaluator(line, part, namespace, place)({})
 
     texts = [
         ast.get_source_segment(line.expression, a) or f"argument {i}"
@@ -143,7 +149,7 @@ def target_of_call(line: Line, node: ast.Call, namespace: dict[str, Any], shell:
     call.args = [_placeholder(i, a) for i, a in enumerate(call.args)]
     for keyword in call.keywords:
         keyword.value = _placeholder(keyword.arg, keyword.value)
-    evaluate = _evaluator(line, call, namespace, filename)
+    evaluate = _evaluator(line, call, namespace, place)
 
     def fun(*values: Any) -> Any:
         given = {_place(i): value for i, value in enumerate(positional)}
@@ -162,7 +168,7 @@ def target_of_names(
     line: Line, node: ast.expr, names: Sequence[str], namespace: dict[str, Any], shell: Any
 ) -> Target:
     """An expression as a function of some of the names in it."""
-    evaluate = _evaluator(line, node, namespace, register_source(shell, line.full))
+    evaluate = _evaluator(line, node, namespace, register_line(shell, line.full))
 
     def fun(*values: Any) -> Any:
         return evaluate(dict(zip(names, values, strict=True)))

@@ -84,8 +84,8 @@ class Graph:
     @property
     def summary(self) -> str:
         """One sentence on what there is to see."""
-        inputs = sum(n.kind == "input" for n in self.nodes)
-        outputs = sum(n.kind == "output" for n in self.nodes)
+        inputs = sum(n.kind == "input" and n.box is None for n in self.nodes)
+        outputs = sum(n.kind == "output" and n.box is None for n in self.nodes)
         folded = sum(n.kind == "folded" for n in self.nodes)
         parts = [
             count_text(self.n_equations, "equation"),
@@ -133,12 +133,17 @@ def describe_params(eqn: Eqn) -> str:
 
 def equation_label(eqn: Eqn) -> str:
     """What stands on an equation's node: the operation, with its literal operands."""
-    custom = eqn.primitive.label
-    label = custom(eqn.params) if custom is not None else eqn.primitive.name
+    label = operation_name(eqn)
     if any(isinstance(a, JaxprLiteral) for a in eqn.invars):
         operands = [literal_text(a.val) if isinstance(a, JaxprLiteral) else "·" for a in eqn.invars]
-        label += f"({', '.join(operands)})"
+        label += f"{' ' if ' ' in label else ''}({', '.join(operands)})"
     return label
+
+
+def operation_name(eqn: Eqn) -> str:
+    """What the operation is called in pictures."""
+    custom = eqn.primitive.label
+    return custom(eqn.params) if custom is not None else eqn.primitive.name
 
 
 class _Builder:
@@ -249,7 +254,7 @@ class _Builder:
                 own[var] = self.add("constant", literal_text(atom.val), box=box)
             elif atom in origin:
                 own[var] = origin[atom]
-        frame = self.box(f"{equation_label(eqn).partition('(')[0]}", inner, box)
+        frame = self.box(operation_name(eqn), inner, box)
         if inner_values is None and values is not None:
             values = None
         self.program(inner, own, inner_values, depth - 1, frame)
@@ -285,7 +290,7 @@ class _Builder:
 
     def folded_run(self, run: Sequence[Eqn], origin: dict[Any, str], box: str | None) -> None:
         """One node for a run of equations."""
-        counts = Counter(equation_label(e).partition("(")[0] for e in run)
+        counts = Counter(operation_name(e) for e in run)
         common = ", ".join(f"{name} ×{n}" for name, n in counts.most_common(4))
         first = source_line(run[0])
         node = self.add(
@@ -319,7 +324,7 @@ def _joined(lines: list[str]) -> str:
 
 def _bodies(eqn: Eqn) -> Iterator[tuple[str, Jaxpr]]:
     """The inner programs of an equation with what each one is."""
-    name = equation_label(eqn).partition("(")[0]
+    name = operation_name(eqn).partition(" (")[0]
     for key in sorted(eqn.params):
         value = eqn.params[key]
         found = list(inner_jaxprs({key: value}))

@@ -75,7 +75,7 @@ def view_program(
         jaxpr, title, arg_names=arg_names, values=values, backward=backward, depth=depth
     )
     listing = build_listing(jaxpr, arg_names, values, backward)
-    printed = print_jaxpr(jaxpr)
+    printed = shortened(print_jaxpr(jaxpr))
     text = printed if as_jaxpr else f"{graph.summary}\n\n{listing.text()}"
     below = details("As a table", listing.html()) + details("As a jaxpr", pre(printed))
     try:
@@ -87,6 +87,14 @@ def view_program(
         return GraphView(f"{e}\n{text}", page, None, None, graph, graph)
     below = "".join(_bodies(graph)) + below
     return GraphView(text, figure(svg, graph.summary, below), svg, None, graph, graph)
+
+
+def shortened(text: str, limit: int = 400) -> str:
+    """The first `limit` lines of a long listing, and how many more there are."""
+    lines = text.split("\n")
+    if len(lines) <= limit:
+        return text
+    return "\n".join([*lines[:limit], f"... and {len(lines) - limit} more lines"])
 
 
 def _bodies(graph: Graph) -> list[str]:

@@ -99,7 +99,9 @@ def tooltip(node: Node) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _box(box: Box, at: Placed, uid: str) -> str:
+def _box(box: Box, whole: Placed, uid: str) -> str:
+    # Graphviz lets neighbouring boxes touch; drawn a little smaller they stay apart.
+    at = Placed(whole.x, whole.y, whole.width - 6, whole.height - 4)
     left, top = at.x - at.width / 2, at.y - at.height / 2
     return (
         f'<g id="{uid}-{box.id}"><title>{esc(box.label)}</title>'

@@ -182,6 +182,7 @@ def draw_timing(timing: Timing) -> bytes:
     """The picture as PNG: the first call's stages, and later calls eager against jitted."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     picture = Figure(figsize=(8, 3.0), layout="constrained")
     FigureCanvasAgg(picture)
@@ -208,6 +209,9 @@ def draw_timing(timing: Timing) -> bytes:
     )
     later.set_yticks([1, 2], ["jitted", "eager"])
     later.set_xscale("log")
+    later.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    later.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    later.xaxis.set_minor_formatter(NullFormatter())
     later.set_xlabel("us (box: quartiles, whiskers: 5 % and 95 %)")
     later.set_title(f"later calls: eager / jitted = {timing.speedup:.3g}", fontsize=10)
     for axes in (first, later):
