@@ -162,6 +162,11 @@ from pullback.lax.elementwise import (
     sub,
     sub_p,
 )
+from pullback.lax.fft import (
+    FftType,
+    fft,
+    fft_p,
+)
 from pullback.lax.fill import (
     broadcasted_iota,
     empty,
@@ -237,6 +242,10 @@ from pullback.lax.scatter_apply import (
 from pullback.lax.scatter_rules import (
     ScatterDimensionNumbers,
 )
+from pullback.lax.select_window import (
+    select_and_gather_add_p,
+    select_and_scatter_add_p,
+)
 from pullback.lax.shape import (
     broadcast,
     broadcast_in_dim,
@@ -270,6 +279,13 @@ from pullback.lax.slice import (
     stack,
     tile,
     unstack,
+)
+from pullback.lax.sort import (
+    sort,
+    sort_key_val,
+    sort_p,
+    top_k,
+    top_k_p,
 )
 from pullback.lax.special import (
     bessel_i0e,
@@ -333,4 +349,12 @@ from pullback.lax.transcendental import (
     tan_p,
     tanh,
     tanh_p,
+)
+from pullback.lax.window import (
+    reduce_window,
+    reduce_window_max_p,
+    reduce_window_min_p,
+    reduce_window_p,
+    reduce_window_shape_tuple,
+    reduce_window_sum_p,
 )
