@@ -96,7 +96,7 @@ def dot_source(graph: Graph) -> str:
     )
 
     def node(where: Any, item: Node) -> None:
-        label = "\\n".join(graphviz.escape(text) for _, text in node_lines(item))
+        label = graphviz.nohtml("\\n".join(graphviz.escape(text) for _, text in node_lines(item)))
         tip = f"{item.source.place}: {item.source.text}" if item.source else item.detail
         shape = {"input": "ellipse", "output": "ellipse", "folded": "box3d"}.get(item.kind, "box")
         where.node(item.id, label=label, shape=shape, tooltip=graphviz.escape(tip))
