@@ -156,10 +156,10 @@ def test_prefix_of_arguments():
 @pytest.mark.parametrize(
     "prefix, text",
     [
-        ((0, 1, 2), "at args: it has a tuple of 3, there is a tuple of 2"),
-        (({"w": 0}, 1), r"at args\[0\]: it has a dict with keys 'w', there is a dict .* 'b', 'w'"),
-        ((0, (1, 2)), r"at args\[1\]: it has a tuple of 2, there is a list of 2"),
-        ((0, [1, (2,)]), r"at args\[1\]\[1\]: it has a tuple of 1, there is a leaf"),
+        ((0, 1, 2), "at args: it gives a tuple of 3 for a tuple of 2"),
+        (({"w": 0}, 1), r"at args\[0\]: it gives a dict with keys 'w' for a dict .* 'b', 'w'"),
+        ((0, (1, 2)), r"at args\[1\]: it gives a tuple of 2 for a list of 2"),
+        ((0, [1, (2,)]), r"at args\[1\]\[1\]: it gives a tuple of 1 for a leaf"),
     ],
 )
 def test_prefix_mismatch_names_the_place(prefix, text):

@@ -11,113 +11,26 @@ from typing import Any
 
 import numpy as np
 
+from pullback.api.differentiable import (
+    Argnums,
+    Aux,
+    check_cotangent,
+    check_input,
+    check_scalar,
+    check_tangents,
+    name_of,
+    select_arguments,
+    split_aux,
+)
 from pullback.api.place import device_put
 from pullback.core import dtypes, errors, pytree
-from pullback.core.aval import ShapedArray, is_arraylike, tangent_aval, typeof
+from pullback.core.aval import ShapedArray, tangent_aval, typeof
 from pullback.core.jvp import Zero, instantiate, jvp_flat, materialise, zero_of
 from pullback.core.reverse import Linearized, linearize_flat
 from pullback.core.source import api_boundary
 from pullback.core.stage import trace_to_jaxpr
 from pullback.core.tracer import eval_trace, state
 from pullback.core.transpose import UndefinedPrimal, backward_pass
-
-Argnums = int | Sequence[int]
-
-
-def name_of(fun: Any) -> str:
-    return getattr(fun, "__name__", type(fun).__name__)
-
-
-def select_arguments(args: tuple, argnums: Argnums, name: str) -> tuple[tuple, Any]:
-    """The varied arguments, and a function that puts new ones in their place."""
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-    for n in numbers:
-        if not isinstance(n, int | np.integer):
-            raise TypeError(f"argnums must be an int or a sequence of ints, got {argnums!r}")
-        if not -len(args) <= n < len(args):
-            raise ValueError(
-                f"differentiating with respect to argnums={argnums!r} requires at least "
-                f"{max(numbers) + 1} positional arguments to {name}, got {len(args)}"
-            )
-    numbers = tuple(n % len(args) for n in numbers)
-    if numbers == (0,) and len(args) == 1:
-        return args, None
-
-    def put(new: Sequence[Any]) -> list[Any]:
-        full = list(args)
-        for n, x in zip(numbers, new, strict=True):
-            full[n] = x
-        return full
-
-    return tuple(args[n] for n in numbers), put
-
-
-def check_input(x: Any, what: str, holomorphic: bool, allow_int: bool) -> None:
-    if not is_arraylike(x):
-        raise TypeError(
-            f"{what}: a value of type {type(x).__name__} is not a valid array type: {x!r:.60}\n"
-            "Instead: differentiate with respect to arrays, or pass it outside of argnums."
-        )
-    dtype = typeof(x).dtype
-    if holomorphic:
-        if not dtypes.issubdtype(dtype, np.complexfloating):
-            raise errors.grad_input_error(what, dtype, "holomorphic")
-    elif dtypes.issubdtype(dtype, np.floating):
-        return
-    elif dtypes.issubdtype(dtype, np.complexfloating):
-        if what.startswith("jacfwd"):
-            raise errors.grad_input_error(what, dtype, "complex")
-    elif not allow_int or not (dtypes.issubdtype(dtype, np.integer) or dtype == np.bool_):
-        raise errors.grad_input_error(what, dtype, "integer")
-
-
-def _check_scalar(x: Any, what: str, holomorphic: bool) -> None:
-    if not is_arraylike(x):
-        raise errors.grad_output_error(what, x, None, "structure")
-    aval = typeof(x)
-    if aval.shape != ():
-        raise errors.grad_output_error(what, x, aval, "shape")
-    if holomorphic:
-        if not dtypes.issubdtype(aval.dtype, np.complexfloating):
-            raise errors.grad_output_error(what, x, aval, "holomorphic")
-    elif dtypes.issubdtype(aval.dtype, np.complexfloating):
-        raise errors.grad_output_error(what, x, aval, "complex")
-    elif not dtypes.issubdtype(aval.dtype, np.floating):
-        raise errors.grad_output_error(what, x, aval, "integer")
-
-
-def _split_aux(result: Any, name: str) -> tuple[Any, Any]:
-    if not (isinstance(result, tuple | list) and len(result) == 2):
-        raise TypeError(
-            f"{name} was differentiated with has_aux=True, so it must return a pair "
-            f"(value, aux), got {_kind(result)}.\n"
-            "Instead: return (value, aux), or leave has_aux out."
-        )
-    return result[0], result[1]
-
-
-def _kind(x: Any) -> str:
-    """What a user's function returned, in words."""
-    if is_arraylike(x):
-        return f"one array, {errors.aval_text(typeof(x))}"
-    size = f" of {len(x)}" if isinstance(x, tuple | list) else ""
-    return f"a {type(x).__name__}{size}"
-
-
-class _Aux:
-    """The auxiliary result: its arrays take part in the trace, the rest is carried along."""
-
-    __slots__ = ("arrays", "leaves", "tree")
-
-    def __init__(self, aux: Any) -> None:
-        self.leaves, self.tree = pytree.tree_flatten(aux)
-        self.arrays = [x for x in self.leaves if is_arraylike(x)]
-        self.leaves = [None if is_arraylike(x) else (x,) for x in self.leaves]
-
-    def rebuilt(self, arrays: Sequence[Any]) -> Any:
-        """The auxiliary result with its arrays as they left the trace."""
-        given = iter(arrays)
-        return self.tree.unflatten([next(given) if x is None else x[0] for x in self.leaves])
 
 
 def _one(aval: ShapedArray) -> Any:
@@ -203,7 +116,7 @@ def _gradient_function(
     finish: Callable[[Any, Any], Any],
 ) -> Callable[..., Any]:
     if not callable(fun):
-        raise TypeError(f"{what} expects a function, got {type(fun).__name__}: {fun!r:.60}")
+        raise errors.not_a_function(what, fun)
     name = name_of(fun)
     single = isinstance(argnums, int)
 
@@ -214,18 +127,18 @@ def _gradient_function(
         leaves, tree = pytree.tree_flatten(varied[0] if single else varied)
         for x in leaves:
             check_input(x, what, holomorphic, allow_int)
-        kept: list[_Aux] = []
+        kept: list[Aux] = []
 
         def flat(*new: Any) -> list[Any]:
             given = pytree.tree_unflatten(tree, new)
             new_args = (given,) if single else given
             result = fun(*(new_args if put is None else put(new_args)), **kwargs)
             if not has_aux:
-                _check_scalar(result, what, holomorphic)
+                check_scalar(result, what, holomorphic)
                 return [result]
-            result, aux = _split_aux(result, name)
-            _check_scalar(result, what, holomorphic)
-            kept.append(_Aux(aux))
+            result, aux = split_aux(result, name)
+            check_scalar(result, what, holomorphic)
+            kept.append(Aux(aux))
             return [result, *kept[0].arrays]
 
         outs, linear = linearize_flat(flat, leaves)
@@ -284,10 +197,11 @@ class VJP:
         if tree != self._out_tree:
             raise ValueError(
                 f"the cotangent given to the pullback of {self._name} must have the structure of "
-                f"its result:\n  result    {self._out_tree}\n  cotangent {tree}"
+                f"its result:\n  result    {self._out_tree}\n  cotangent {tree}\n"
+                "Instead: build it from the result, jax.tree.map(jnp.ones_like, result)."
             )
         for ct, aval in zip(leaves, self._linear.out_avals, strict=True):
-            _check_cotangent(ct, aval, self._name)
+            check_cotangent(ct, aval, self._name)
         return pytree.tree_unflatten(self._in_tree, self.flat([_float0_to_zero(c) for c in leaves]))
 
     def flat(self, cotangents: Sequence[Any]) -> list[Any]:
@@ -309,18 +223,6 @@ class VJP:
 
     def __repr__(self) -> str:
         return f"<pullback of {self._name}>"
-
-
-def _check_cotangent(ct: Any, aval: ShapedArray, name: str) -> None:
-    if getattr(ct, "dtype", None) == dtypes.float0:
-        return
-    given = typeof(ct)
-    if given.shape != aval.shape or (given.dtype != aval.dtype and not given.weak_type):
-        want = "float0" if aval.dtype == dtypes.float0 else aval.str_short()
-        raise ValueError(
-            f"the pullback of {name} expects a cotangent of type {want}, got {given.str_short()}\n"
-            "Instead: pass an array of the result's shape and dtype, such as jnp.ones_like(result)."
-        )
 
 
 def _float0_to_zero(ct: Any) -> Any:
@@ -356,8 +258,8 @@ def vjp(
 
     def flat(*new: Any) -> list[Any]:
         result = fun(*pytree.tree_unflatten(tree, new))
-        result, aux = _split_aux(result, name) if has_aux else (result, ())
-        kept = _Aux(aux)
+        result, aux = split_aux(result, name) if has_aux else (result, ())
+        kept = Aux(aux)
         outs, out_tree = pytree.tree_flatten(result)
         trees[:] = [out_tree, len(outs), kept]
         return [*outs, *kept.arrays]
@@ -370,44 +272,6 @@ def vjp(
     if has_aux:
         return value, pull, kept.rebuilt(outs[n_out:])
     return value, pull
-
-
-def _check_tangents(
-    primal_leaves: list[Any], primal_tree: Any, tangents: Any, what: str
-) -> list[Any]:
-    """The tangents' leaves, checked against the primals; float0 as symbolic zero."""
-    leaves, tree = pytree.tree_flatten(tuple(tangents))
-    if tree != primal_tree:
-        found = pytree.mismatch(primal_tree.unflatten(primal_leaves), tuple(tangents))
-        raise TypeError(
-            f"{what}: primals and tangents must have the same structure: {found or ''}\n"
-            f"  primals  {primal_tree}\n  tangents {tree}\n"
-            "Instead: build the tangents from the primals, jax.tree.map(jnp.ones_like, primals)."
-        )
-    checked = []
-    for i, (p, t) in enumerate(zip(primal_leaves, leaves, strict=True)):
-        want = tangent_aval(typeof(p))
-        if getattr(t, "dtype", None) == dtypes.float0:
-            given_shape, given_dtype, weak = t.shape, dtypes.float0, False
-        else:
-            given = typeof(t)
-            given_shape, given_dtype, weak = given.shape, given.dtype, given.weak_type
-        if given_dtype != want.dtype and not (weak and dtypes.is_inexact(want.dtype)):
-            raise TypeError(
-                f"{what}: the tangent of {typeof(p).str_short()} at "
-                f"{pytree.leaf_path(primal_tree, i)} must have dtype "
-                f"{dtypes.name(want.dtype)}, got {dtypes.name(given_dtype)}\n"
-                "Instead: cast the tangent, or use a float primal value."
-            )
-        if given_shape != want.shape:
-            raise ValueError(
-                f"{what}: the tangent of {typeof(p).str_short()} at "
-                f"{pytree.leaf_path(primal_tree, i)} must have shape {want.shape}, "
-                f"got {given_shape}.\n"
-                "Instead: a tangent has the shape of its primal, as jnp.ones_like(x) has."
-            )
-        checked.append(Zero(want) if given_dtype == dtypes.float0 else t)
-    return checked
 
 
 @api_boundary
@@ -441,13 +305,13 @@ def jvp(
         )
     name = name_of(fun)
     leaves, tree = pytree.tree_flatten(tuple(primals))
-    t_leaves = _check_tangents(leaves, tree, tangents, "jvp")
+    t_leaves = check_tangents(leaves, tree, tangents, "jvp")
     trees: list[Any] = []
 
     def flat(*new: Any) -> list[Any]:
         result = fun(*pytree.tree_unflatten(tree, new))
-        result, aux = _split_aux(result, name) if has_aux else (result, ())
-        kept = _Aux(aux)
+        result, aux = split_aux(result, name) if has_aux else (result, ())
+        kept = Aux(aux)
         outs, out_tree = pytree.tree_flatten(result)
         trees[:] = [out_tree, len(outs), kept]
         return [*outs, *kept.arrays]
@@ -480,7 +344,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
 
     @api_boundary
     def f_jvp(*tangents: Any) -> Any:
-        given = _check_tangents(leaves, tree, tangents, "linearize")
+        given = check_tangents(leaves, tree, tangents, "linearize")
         return pytree.tree_unflatten(pull._out_tree, pull.push(given))
 
     return (value, f_jvp, *result[2:])
@@ -516,7 +380,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
                 f"linear_transpose: the cotangent must have the structure {trees[0]}, got {tree}"
             )
         for ct, out in zip(cts, jaxpr.out_avals, strict=True):
-            _check_cotangent(ct, tangent_aval(out), name_of(fun))
+            check_cotangent(ct, tangent_aval(out), name_of(fun))
         outs = backward_pass(jaxpr, consts, [UndefinedPrimal(a) for a in avals], cts)
         return pytree.tree_unflatten(in_tree, [materialise(ct) for ct in outs])
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.api.autodiff import Argnums, check_input, name_of, select_arguments, vjp
+from pullback.api.autodiff import vjp
+from pullback.api.differentiable import Argnums, check_input, name_of, select_arguments
 from pullback.api.vmap import vmap
 from pullback.core import dtypes, errors, pytree
 from pullback.core.aval import typeof

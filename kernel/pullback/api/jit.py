@@ -12,7 +12,7 @@ from typing import Any
 
 from pullback.api.program import JitFunction, JitOptions, names_and_numbers
 from pullback.api.stages import ShapeDtypeStruct, Traced
-from pullback.core import pytree
+from pullback.core import errors, pytree
 from pullback.core.source import api_boundary
 from pullback.core.tracer import state
 from pullback.xla import compat, dispatch
@@ -80,7 +80,7 @@ def jit(
             compiler_options=compiler_options,
         )
     if not callable(fun):
-        raise TypeError(f"jit expects a function, got {type(fun).__name__}: {fun!r:.60}")
+        raise errors.not_a_function("jit", fun)
     static_nums, static_names = names_and_numbers(fun, static_argnums, static_argnames)
     donate_nums, donate_names = names_and_numbers(fun, donate_argnums, donate_argnames)
     overlap = set(static_nums) & set(donate_nums)

@@ -5,8 +5,10 @@ Builds on core/ and xla/. Tested in tests/api/test_jit.py.
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ from pullback.core.config import config
 from pullback.core.jaxpr import Jaxpr, close, dce_jaxpr, eval_jaxpr
 from pullback.core.stage import JaxprTrace, trace_to_jaxpr
 from pullback.core.tracer import Tracer, eval_trace, staging_observers, state
-from pullback.xla import client, compat, dispatch
+from pullback.xla import client, compat, dispatch, spmd
 from pullback.xla.array import Array
 from pullback.xla.lowering import lower_module
 
@@ -124,14 +126,17 @@ def names_and_numbers(
         if not variadic and not -len(positional) <= number < len(positional):
             raise ValueError(
                 f"argnum {number} is out of range: {name_of(fun)} takes {len(positional)} "
-                f"positional arguments ({', '.join(positional)})"
+                f"positional arguments ({', '.join(positional)}).\n"
+                "Instead: count from 0, or give names: static_argnames, donate_argnames."
             )
     all_names = [p.name for p in params if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     for name in given_names:
         if name not in all_names and not keywords:
+            close = difflib.get_close_matches(name, all_names, n=1)
             raise ValueError(
                 f"argname {name!r} is not an argument of {name_of(fun)}: it has "
-                f"{', '.join(all_names) or 'none'}"
+                f"{', '.join(all_names) or 'none'}.\n"
+                + (f"Did you mean {close[0]!r}?" if close else "Instead: use one of these names.")
             )
     if variadic:
         full = list(numbers)
@@ -239,10 +244,12 @@ class JitFunction:
         try:
             return typeof(x)
         except TypeError:
+            name = self._arg_name(tree, self.options.static_argnums, index)
+            argument = re.split(r"[\[.]", name)[0]
             raise TypeError(
-                f"argument of {self.name} is not an array: {type(x).__name__} ({x!r:.60}) at "
-                f"{pytree.leaf_path(tree, index)}\n"
-                "Instead: mark the argument as static: jit(f, static_argnums=...), or close over it."
+                f"jit of {self.name}: {name} is not an array but a {type(x).__name__}: {x!r:.60}\n"
+                f"Instead: make the argument static, jit(f, static_argnames={argument!r}), or let "
+                "the function read it from outside."
             ) from None
 
     def _why(self, key: tuple) -> str:
@@ -340,6 +347,11 @@ class JitFunction:
     def _call(
         self, program: TracedProgram, leaves: list[Any], args: tuple, kwargs: dict
     ) -> tuple[Any, Any, bool]:
+        mesh = spmd.find_mesh(program.closed)
+        if mesh is not None:
+            values = [*program.consts, *leaves]
+            outs = spmd.run_spmd(program.closed, values, mesh, self.name)
+            return pytree.tree_unflatten(program.out_tree, outs), None, False
         if self.options.device is not None:
             device, committed = client._as_device(self.options.device), True
             bufs = [dispatch.to_buffer(x, device) for x in [*program.consts, *leaves]]
@@ -422,8 +434,10 @@ class JitFunction:
 def _check_outputs(outs: Sequence[Any], tree: Any, name: str) -> None:
     for i, x in enumerate(outs):
         if not is_arraylike(x):
+            path = pytree.leaf_path(tree, i)
+            at = f" at {path}" if path else ""
             raise TypeError(
-                f"{name} returned a {type(x).__name__} ({x!r:.60}) at "
-                f"{pytree.leaf_path(tree, i) or 'its result'}, which is not a valid array type\n"
+                f"jit of {name}: the function returned a {type(x).__name__}{at}, which is not a "
+                f"valid array type: {x!r:.60}\n"
                 "Instead: return arrays, numbers, None, or containers of them."
             )

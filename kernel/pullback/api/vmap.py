@@ -9,8 +9,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from pullback.core import pytree
-from pullback.core.aval import typeof
+from pullback.core import errors, pytree
+from pullback.core.aval import is_arraylike, typeof
 from pullback.core.batching import AxisData, batch_flat, to_dim
 from pullback.core.source import api_boundary
 
@@ -48,7 +48,7 @@ def vmap(
         Array([2., 2., 2.], dtype=float32)
     """
     if not callable(fun):
-        raise TypeError(f"vmap expects a function, got {type(fun).__name__}: {fun!r:.60}")
+        raise errors.not_a_function("vmap", fun)
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     if not isinstance(in_axes, int | tuple | dict | type(None)) or isinstance(in_axes, bool):
@@ -65,7 +65,9 @@ def vmap(
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise ValueError(
                 f"vmap in_axes must have one entry per positional argument of {name}: "
-                f"{len(in_axes)} entries {in_axes!r} for {len(args)} arguments"
+                f"{len(in_axes)} entries {in_axes!r} for {len(args)} arguments.\n"
+                "Instead: give None for arguments that are not mapped, "
+                f"in_axes={_example_axes(in_axes, len(args))}."
             )
         leaves, tree = pytree.tree_flatten((args, kwargs))
         dims = _in_dims(in_axes, args, kwargs, name)
@@ -80,12 +82,13 @@ def vmap(
             nonlocal out_tree
             new_args, new_kwargs = pytree.tree_unflatten(tree, new)
             outs, out_tree = pytree.tree_flatten(fun(*new_args, **new_kwargs))
-            for o in outs:
-                typeof(o)
+            for i, o in enumerate(outs):
+                if not is_arraylike(o):
+                    raise _output_error(name, o, pytree.leaf_path(out_tree, i))
             return outs
 
         outs, found = batch_flat(flat, AxisData(axis_name, size, spmd_axis_name), leaves, dims)
-        wanted = pytree.flatten_prefix("vmap out_axes", out_tree, out_axes)
+        wanted = pytree.flatten_prefix("vmap out_axes", out_tree, out_axes, root="result")
         results = [
             _place(o, d, size, want, name) for o, d, want in zip(outs, found, wanted, strict=True)
         ]
@@ -97,10 +100,11 @@ def vmap(
 def _in_dims(in_axes: Any, args: tuple, kwargs: dict, name: str) -> list[int | None]:
     if in_axes == 0 and type(in_axes) is int:
         return [0] * len(pytree.tree_leaves((args, kwargs)))
-    dims = pytree.flatten_prefix("vmap in_axes", pytree.tree_structure(args), in_axes)
+    dims = pytree.flatten_prefix("vmap in_axes", pytree.tree_structure(args), in_axes, root="args")
     for d in dims:
         if d is not None and (not isinstance(d, int) or isinstance(d, bool)):
-            raise TypeError(f"vmap in_axes of {name} must hold ints or None, got {d!r}")
+            raise TypeError(f"vmap in_axes of {name} must hold ints or None, got {d!r}.\n"
+                "Instead: in_axes=0 maps the first axis of every argument.")
     return [*dims, *[0] * len(pytree.tree_leaves(kwargs))]
 
 
@@ -114,7 +118,7 @@ def _axis_size(
         shape = typeof(x).shape
         if not -len(shape) <= d < len(shape):
             raise ValueError(
-                f"vmap of {name}: the argument at {pytree.leaf_path(tree, i)} has shape {shape}, "
+                f"vmap of {name}: {pytree.leaf_path(tree, i)} has shape {shape}, "
                 f"so it has no axis {d} to map over\n"
                 "Instead: pass in_axes=None for arguments that are not mapped."
             )
@@ -138,7 +142,23 @@ def _axis_size(
         if not owners:
             lines.append(f"  size {size}: axis_size")
     raise ValueError(
-        f"vmap of {name} got inconsistent sizes for the mapped axis:\n" + "\n".join(lines[:6])
+        f"vmap of {name} got inconsistent sizes for the mapped axis:\n"
+        + "\n".join(lines[:6])
+        + "\nInstead: pass arrays of one size along the mapped axis; in_axes says which axis that is, "
+        "None for arguments that are not mapped."
+    )
+
+
+def _example_axes(in_axes: tuple, n_args: int) -> tuple:
+    return (*in_axes[:n_args], *[None] * (n_args - len(in_axes)))
+
+
+def _output_error(name: str, x: Any, path: str) -> TypeError:
+    at = f" at {path}" if path else ""
+    return TypeError(
+        f"vmap of {name}: the function returned a {type(x).__name__}{at}, which is not a valid "
+        f"array type: {x!r:.60}\n"
+        "Instead: return arrays, numbers, None, or containers of them."
     )
 
 
@@ -153,6 +173,7 @@ def _place(x: Any, dim: int | None, size: int, want: int | None, name: str) -> A
     ndim = typeof(x).ndim + (dim is None)
     if not -ndim <= want < ndim:
         raise ValueError(
-            f"vmap of {name}: out_axes={want} is out of range for a result with {ndim} axes"
+            f"vmap of {name}: out_axes={want} is out of range for a result with {ndim} axes.\n"
+            f"Instead: a number from {-ndim} to {ndim - 1}."
         )
     return to_dim(x, dim, size, want % ndim)

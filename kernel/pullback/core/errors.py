@@ -283,6 +283,18 @@ def internal_error(text: str) -> RuntimeError:
     return RuntimeError(f"internal error of the engine, please report it: {text}")
 
 
+def not_a_function(what: str, x: Any) -> TypeError:
+    """Something that cannot be called was given to a transformation."""
+    return TypeError(
+        compose(
+            f"{what} expects a function, got {type(x).__name__}: {x!r:.60}",
+            where_text(),
+            f"Instead: give the function, then call what comes back with the arguments: "
+            f"{what}(f)(x).",
+        )
+    )
+
+
 def ambiguous_truth_value(x: Any) -> ValueError:
     """Several elements were used as one condition."""
     return ValueError(
@@ -351,6 +363,12 @@ def grad_input_error(what: str, dtype: Any, why: str) -> TypeError:
     )
 
 
+def _container_text(x: Any) -> str:
+    if isinstance(x, (tuple, list, dict)):
+        return f"a {type(x).__name__} of {len(x)}"
+    return "None" if x is None else f"a {type(x).__name__}: {x!r:.60}"
+
+
 def grad_output_error(what: str, x: Any, aval: Any, why: str) -> TypeError:
     """A result that cannot be differentiated.
 
@@ -361,7 +379,7 @@ def grad_output_error(what: str, x: Any, aval: Any, why: str) -> TypeError:
         why: "structure", "shape", "integer", "complex" or "holomorphic".
     """
     text, instead = _OUTPUT[why]
-    found = f"a {type(x).__name__}: {x!r:.60}" if aval is None else aval_text(aval)
+    found = _container_text(x) if aval is None else aval_text(aval)
     dtype = None if aval is None else aval.dtype
     return TypeError(
         compose(

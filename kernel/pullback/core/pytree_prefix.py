@@ -86,8 +86,8 @@ def _prefix_text(name: str, treedef: PyTreeDef, prefix: Any, path: KeyPath, root
         found = _node_text(data[0], len(treedef.children()), data[1])
     wanted = _node_text(type(prefix), len(registry.flatten_one_level(prefix)[0]), prefix)
     return (
-        f"{name} does not fit the values{at}: it has {wanted}, there is {found}.\n"
-        f"{name} = {prefix!r:.200}\n"
+        f"{name} does not fit the values{at}: it gives {wanted} for {found}.\n"
+        f"It is {prefix!r:.200} there.\n"
         "Instead: give one entry for all of it (an int or None), or containers of the same type, "
         "length and keys."
     )
