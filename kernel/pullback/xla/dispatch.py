@@ -16,7 +16,7 @@ from pullback.core.aval import ShapedArray, register_typeof, typeof
 from pullback.core.config import config
 from pullback.core.jaxpr import Eqn, Jaxpr, Var, inner_jaxprs
 from pullback.core.tracer import Primitive, Tracer, backend, eval_trace
-from pullback.xla import client, compat
+from pullback.xla import client, compat, spmd
 from pullback.xla.array import Array
 from pullback.xla.compile import Executable, compile_module
 from pullback.xla.lowering import LoweredModule, lower_module
@@ -245,6 +245,10 @@ def _compile_primitive(
     if key in cache:
         return cache[key]
     jaxpr = primitive_jaxpr(prim, params, avals)
+    mesh = spmd.find_mesh(jaxpr)
+    if mesh is not None:
+        entry = cache[key] = (_over_mesh(jaxpr, mesh, prim), avals)
+        return entry
     lowered = lower_module(jaxpr, prim.name, platform=device.platform)
     compiled = compile_lowered(lowered, avals, jaxpr.out_avals, device, committed)
     execute, handlers = compiled.executable.loaded.execute_sharded, compiled.handlers
@@ -264,6 +268,16 @@ def _compile_primitive(
         _eager.clear()
     entry = cache[key] = (run, avals)
     return entry
+
+
+def _over_mesh(jaxpr: Jaxpr, mesh: Any, prim: Primitive) -> Callable[[list[Any]], Any]:
+    """What runs a primitive whose inner program is divided over the devices of a mesh."""
+
+    def run(bufs: list[Any]) -> Any:
+        outs = spmd.run_spmd(jaxpr, [Array(b) for b in bufs], mesh, prim.name)
+        return outs if prim.multiple_results else outs[0]
+
+    return run
 
 
 def primitive_jaxpr(prim: Primitive, params: dict, avals: Sequence[ShapedArray]) -> Jaxpr:
@@ -315,6 +329,9 @@ def on_device(buf: Any, device: Any, committed: bool) -> Any:
 
 def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], params: dict) -> list[Any]:
     """Run a jaxpr (without constvars) on concrete arguments by its compiled form."""
+    mesh = spmd.find_mesh(jaxpr)
+    if mesh is not None:
+        return spmd.run_spmd(jaxpr, args, mesh, params.get("name", ""))
     device = client.default_device()
     home = compat.single_device_sharding(device)
     bufs = []

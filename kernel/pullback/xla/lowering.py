@@ -208,6 +208,10 @@ class LoweringContext:
         symbol = self.ir.FlatSymbolRefAttr.get(fn)
         return list(self.func.CallOp(outs, symbol, list(values)).results)
 
+    def inline(self, jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
+        """Write a jaxpr's equations (without constvars) in place."""
+        return lower_jaxpr(self.module_context, jaxpr, values)
+
     def fun(
         self,
         function: Callable[..., Any],
