@@ -1,0 +1,555 @@
+"""Functions of two arrays, element by element: arithmetic, comparison, logic and bits.
+
+Each binds one primitive, which broadcasts by itself; composite ones run as one executable.
+Builds on promote.py and lax. Tested in tests/numpy/test_ufuncs.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pullback import lax
+from pullback.core import dtypes
+from pullback.core.tracer import Tracer
+from pullback.api.custom import custom_jvp
+from pullback.numpy import promote
+from pullback.numpy.elementwise import signbit
+from pullback.numpy.fused import fused
+from pullback.xla.array import Array
+
+promote_pair = promote.promote_pair
+
+
+def _finish(fun: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+    fun.__name__ = fun.__qualname__ = name
+    fun.__module__ = "pullback.numpy"
+    fun.__doc__ = (
+        f"{doc}\n\nArgs:\n    x1, x2: arrays whose shapes broadcast.\n\n"
+        "Returns:\n    An array of the broadcast shape and the common dtype."
+    )
+    return fun
+
+
+def binary(name: str, prim: Any, doc: str, boolean: Any = None) -> Callable[[Any, Any], Any]:
+    """A function that binds `prim` to operands of a common dtype (`boolean` for booleans)."""
+    bind = prim.bind
+
+    def fun(x1: Any, x2: Any, /) -> Any:
+        x1, x2 = promote_pair(name, x1, x2)
+        return bind(x1, x2)
+
+    def fun_boolean(x1: Any, x2: Any, /) -> Any:
+        x1, x2 = promote_pair(name, x1, x2)
+        if promote.dtype_of(x1) == np.bool_:
+            return boolean.bind(x1, x2)
+        return bind(x1, x2)
+
+    return _finish(fun if boolean is None else fun_boolean, name, doc)
+
+
+def composite(name: str, doc: str, floating: bool = False) -> Callable[[Callable], Callable]:
+    """A decorator for a function of several primitives: one executable at evaluation."""
+
+    def decorate(body: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        run = fused()(body)
+
+        def fun(x1: Any, x2: Any, /) -> Any:
+            if floating:
+                x1, x2 = promote.promote_inexact(name, x1, x2)
+            else:
+                x1, x2 = promote_pair(name, x1, x2)
+            return run(x1, x2)
+
+        return _finish(fun, name, doc)
+
+    return decorate
+
+
+add = binary("add", lax.add_p, "x1 + x2 (of booleans: or).", lax.or_p)
+subtract = binary("subtract", lax.sub_p, "x1 - x2.")
+multiply = binary("multiply", lax.mul_p, "x1 * x2 (of booleans: and).", lax.and_p)
+bitwise_and = binary("bitwise_and", lax.and_p, "The bits set in both.")
+bitwise_or = binary("bitwise_or", lax.or_p, "The bits set in either.")
+bitwise_xor = binary("bitwise_xor", lax.xor_p, "The bits set in exactly one.")
+equal = binary("equal", lax.eq_p, "Whether x1 == x2.")
+not_equal = binary("not_equal", lax.ne_p, "Whether x1 != x2.")
+
+
+def _lexicographic(name: str, prim: Any, doc: str) -> Callable[[Any, Any], Any]:
+    """An order that compares complex numbers by real part, then by imaginary part."""
+    bind = prim.bind
+
+    @fused()
+    def complex_order(x: Any, y: Any) -> Any:
+        re_x, re_y = lax.real(x), lax.real(y)
+        im_x, im_y = lax.imag(x), lax.imag(y)
+        strict = bind(re_x, re_y) & (re_x != re_y)
+        return strict | ((re_x == re_y) & bind(im_x, im_y))
+
+    def fun(x1: Any, x2: Any, /) -> Any:
+        x1, x2 = promote_pair(name, x1, x2)
+        if promote.dtype_of(x1).kind == "c":
+            return complex_order(x1, x2)
+        return bind(x1, x2)
+
+    return _finish(fun, name, doc)
+
+
+greater = _lexicographic("greater", lax.gt_p, "Whether x1 > x2.")
+greater_equal = _lexicographic("greater_equal", lax.ge_p, "Whether x1 >= x2.")
+less = _lexicographic("less", lax.lt_p, "Whether x1 < x2.")
+less_equal = _lexicographic("less_equal", lax.le_p, "Whether x1 <= x2.")
+maximum = binary("maximum", lax.max_p, "The larger one; NaN if either is NaN.")
+minimum = binary("minimum", lax.min_p, "The smaller one; NaN if either is NaN.")
+
+
+def _inexact_binary(name: str, prim: Any, doc: str) -> Callable[[Any, Any], Any]:
+    bind = prim.bind
+    is_inexact = dtypes.is_inexact
+
+    def fun(x1: Any, x2: Any, /) -> Any:
+        x1, x2 = promote_pair(name, x1, x2)
+        if not is_inexact(promote.dtype_of(x1)):
+            x1, x2 = promote.promote_inexact(name, x1, x2)
+        return bind(x1, x2)
+
+    return _finish(fun, name, doc)
+
+
+divide = true_divide = _inexact_binary("divide", lax.div_p, "x1 / x2, in floating numbers.")
+arctan2 = _inexact_binary("arctan2", lax.atan2_p, "The angle of the point (x2, x1), in radians.")
+atan2 = arctan2
+
+
+@composite("nextafter", "The next number after x1 in the direction of x2.", floating=True)
+def nextafter(x1: Any, x2: Any) -> Any:
+    return lax.nextafter_p.bind(x1, x2)
+
+
+def floor_divide(x1: Any, x2: Any, /) -> Any:
+    """The largest integer not above x1 / x2.
+
+    Args:
+        x1, x2: real arrays whose shapes broadcast.
+
+    Returns:
+        An array of the broadcast shape and common dtype.
+
+    Raises:
+        TypeError: complex numbers.
+    """
+    x1, x2 = promote_pair("floor_divide", x1, x2)
+    _refuse_complex("floor_divide", x1)
+    return _floor_divide(x1, x2)
+
+
+def _refuse_complex(name: str, x: Any) -> None:
+    if promote.dtype_of(x).kind == "c":
+        raise TypeError(f"{name} does not support complex numbers")
+
+
+@fused()
+def _floor_divide(x: Any, y: Any) -> Any:
+    dtype = promote.dtype_of(x)
+    if dtype.kind == "b":
+        return _floor_divide(
+            lax.convert_element_type(x, np.int8), lax.convert_element_type(y, np.int8)
+        )
+    if dtype.kind == "u":
+        return lax.div_p.bind(x, y)
+    if dtype.kind == "i":
+        quotient = lax.div_p.bind(x, y)
+        inexact = lax.rem_p.bind(x, y) != 0
+        down = lax.ne_p.bind(lax.sign(x), lax.sign(y)) & inexact
+        return lax.select(down, quotient - 1, quotient)
+    return _divmod_float(x, y)[0]
+
+
+def _divmod_float(x: Any, y: Any) -> tuple[Any, Any]:
+    remainder_ = lax.rem_p.bind(x, y)
+    exact = lax.sub_p.bind(x, remainder_)
+    shape = promote.shape_of(exact)
+    by_zero = promote.broadcast_to((y == 0), shape)
+    numerator = lax.select(by_zero, promote.broadcast_to(x, shape), exact)
+    quotient = lax.div_p.bind(numerator, y)
+    down = (remainder_ != 0) & lax.ne_p.bind(lax.sign(y), lax.sign(remainder_))
+    quotient = lax.select(down, quotient - 1, quotient)
+    return lax.round(quotient), _remainder(x, y)
+
+
+@fused()
+def _remainder(x: Any, y: Any) -> Any:
+    if promote.dtype_of(x).kind in "iu":
+        y = lax.select((y == 0), lax.full_like(y, 1), y)  # x % 0 is 0, as in NumPy
+    rest = lax.rem_p.bind(x, y)
+    wrong = lax.ne_p.bind((rest < 0), (y < 0)) & (rest != 0)
+    return lax.select(wrong, lax.add_p.bind(rest, y), rest)
+
+
+def remainder(x1: Any, x2: Any, /) -> Any:
+    """x1 - floor_divide(x1, x2) * x2: what is left, with the divisor's sign.
+
+    Args:
+        x1, x2: real arrays whose shapes broadcast.
+
+    Returns:
+        An array of the broadcast shape and common dtype.
+    """
+    x1, x2 = promote_pair("remainder", x1, x2)
+    _refuse_complex("remainder", x1)
+    return _remainder(x1, x2)
+
+
+mod = remainder
+
+
+@composite("fmod", "What is left of x1 / x2 truncated: with the dividend's sign.")
+def fmod(x1: Any, x2: Any) -> Any:
+    if promote.dtype_of(x1).kind in "iu":
+        x2 = lax.select((x2 == 0), lax.full_like(x2, 1), x2)
+    return lax.rem_p.bind(x1, x2)
+
+
+def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:
+    """floor_divide and remainder together.
+
+    Args:
+        x1, x2: real arrays whose shapes broadcast.
+
+    Returns:
+        Quotient and remainder.
+    """
+    x1, x2 = promote_pair("divmod", x1, x2)
+    _refuse_complex("divmod", x1)
+    return _divmod(x1, x2)
+
+
+@fused()
+def _divmod(x: Any, y: Any) -> tuple[Any, Any]:
+    if promote.dtype_of(x).kind in "iub":
+        return _floor_divide(x, y), _remainder(x, y)
+    return _divmod_float(x, y)
+
+
+def power(x1: Any, x2: Any, /) -> Any:
+    """x1 to the power x2.
+
+    A known integer exponent is raised by multiplications; its derivative needs no logarithm.
+
+    Args:
+        x1, x2: arrays whose shapes broadcast.
+
+    Returns:
+        An array of the broadcast shape and common dtype.
+
+    Raises:
+        TypeError: integers to a known negative power.
+    """
+    exponent = _known_exponent(x1, x2)
+    if exponent is not None:
+        base = promote.lift("power", x1)
+        if exponent < 0 and base.dtype.kind in "iu":
+            raise TypeError(
+                "Integers cannot be raised to negative powers, "
+                f"got integer_pow({base.aval.str_short()}, {exponent}).\n"
+                "Instead: make the base floating, x.astype(float) ** n."
+            )
+        return lax.integer_pow_p.bind(base, y=exponent)
+    x1, x2 = promote_pair("power", x1, x2)
+    kind = promote.dtype_of(x1).kind
+    if kind == "b":
+        return lax.or_p.bind(x1, lax.not_p.bind(x2))
+    return _integer_power(x1, x2) if kind in "iu" else lax.pow_p.bind(x1, x2)
+
+
+def pow(x1: Any, x2: Any, /) -> Any:
+    """x1 to the power x2; the array API's name of `power`."""
+    return power(x1, x2)
+
+
+def _known_exponent(base: Any, exponent: Any) -> int | None:
+    """The exponent as a Python integer, where it is known and leaves the base's dtype alone."""
+    kind = type(exponent)
+    base_aval = promote.aval_of("power", base)
+    if base_aval.dtype.kind == "b":
+        return None
+    if kind is int:
+        return exponent
+    if isinstance(exponent, Tracer) or kind in (float, bool, complex):
+        return None
+    aval = promote.aval_of("power", exponent, 1)
+    if aval.shape or aval.dtype.kind not in "iu":
+        return None
+    if dtypes.common_type([base_aval, aval])[0] != base_aval.dtype:
+        return None
+    return int(exponent)
+
+
+@fused()
+def _integer_power(x: Any, n: Any) -> Any:
+    """Square and multiply over the exponent's six lowest bits (larger powers overflow anyway)."""
+    shape = np.broadcast_shapes(promote.shape_of(x), promote.shape_of(n))
+    x, n = promote.broadcast_to(x, shape), promote.broadcast_to(n, shape)
+    one = lax.full_like(x, 1)
+    result = one
+    for _ in range(6):
+        result = lax.select((n & 1) != 0, result * x, result)
+        x = x * x
+        n = lax.shift_right_logical(n, lax.full_like(n, 1))
+    return result
+
+
+@composite("float_power", "x1 to the power x2, in floating numbers.", floating=True)
+def float_power(x1: Any, x2: Any) -> Any:
+    return lax.pow_p.bind(x1, x2)
+
+
+def _logical(name: str, prim: Any, doc: str) -> Callable[[Any, Any], Any]:
+    def fun(x1: Any, x2: Any, /) -> Any:
+        return prim.bind(_truth(name, x1, 0), _truth(name, x2, 1))
+
+    return _finish(fun, name, doc)
+
+
+def _truth(name: str, x: Any, position: int) -> Any:
+    aval = promote.aval_of(name, x, position)
+    return (
+        x if aval.dtype == np.bool_ and not isinstance(x, bool) else promote.cast(x, np.dtype(bool))
+    )
+
+
+logical_and = _logical("logical_and", lax.and_p, "Whether both are true.")
+logical_or = _logical("logical_or", lax.or_p, "Whether either is true.")
+logical_xor = _logical("logical_xor", lax.xor_p, "Whether exactly one is true.")
+
+
+def logical_not(x: Any, /) -> Any:
+    """Whether x is false (zero)."""
+    return lax.not_p.bind(_truth("logical_not", x, 0))
+
+
+left_shift = binary("left_shift", lax.shift_left_p, "The bits of x1 moved left by x2.")
+bitwise_left_shift = left_shift
+
+
+def right_shift(x1: Any, x2: Any, /) -> Any:
+    """The bits of x1 moved right by x2; the sign bit of signed integers is repeated.
+
+    Args:
+        x1, x2: integer arrays whose shapes broadcast.
+
+    Returns:
+        An integer array of the broadcast shape.
+    """
+    x1, x2 = promote_pair("right_shift", x1, x2)
+    unsigned = promote.dtype_of(x1).kind == "u"
+    prim = lax.shift_right_logical_p if unsigned else lax.shift_right_arithmetic_p
+    return prim.bind(x1, x2)
+
+
+bitwise_right_shift = right_shift
+
+
+@fused()
+def _fmax(x: Any, y: Any) -> Any:
+    return _choose_number(x, y, lax.max_p.bind(x, y))
+
+
+@fused()
+def _fmin(x: Any, y: Any) -> Any:
+    return _choose_number(x, y, lax.min_p.bind(x, y))
+
+
+def _choose_number(x: Any, y: Any, both: Any) -> Any:
+    if not dtypes.is_inexact(promote.dtype_of(x)):
+        return both
+    shape = promote.shape_of(both)
+    x, y = promote.broadcast_to(x, shape), promote.broadcast_to(y, shape)
+    return lax.select(lax.ne(x, x), y, lax.select(lax.ne(y, y), x, both))
+
+
+def fmax(x1: Any, x2: Any) -> Any:
+    """The larger one; a number wins over NaN."""
+    return _fmax(*promote_pair("fmax", x1, x2))
+
+
+def fmin(x1: Any, x2: Any) -> Any:
+    """The smaller one; a number wins over NaN."""
+    return _fmin(*promote_pair("fmin", x1, x2))
+
+
+@composite("heaviside", "0 for x1 < 0, 1 for x1 > 0, x2 at 0.", floating=True)
+def heaviside(x1: Any, x2: Any) -> Any:
+    shape = np.broadcast_shapes(promote.shape_of(x1), promote.shape_of(x2))
+    x1, x2 = promote.broadcast_to(x1, shape), promote.broadcast_to(x2, shape)
+    step = lax.select(x1 < 0, lax.full_like(x1, 0), lax.full_like(x1, 1))
+    step = lax.select(x1 == 0, x2, step)
+    return lax.select(lax.ne(x1, x1), x1, step)
+
+
+@composite("hypot", "sqrt(x1**2 + x2**2), without overflow in between.", floating=True)
+def hypot(x1: Any, x2: Any) -> Any:
+    shape = np.broadcast_shapes(promote.shape_of(x1), promote.shape_of(x2))
+    x1, x2 = lax.abs(promote.broadcast_to(x1, shape)), lax.abs(promote.broadcast_to(x2, shape))
+    infinite = (x1 == np.inf) | (x2 == np.inf)
+    large, small = lax.max(x1, x2), lax.min(x1, x2)
+    safe = lax.select(large == 0, lax.full_like(large, 1), large)
+    ratio = small / safe
+    result = lax.select(large == 0, large, safe * lax.sqrt(1 + ratio * ratio))
+    return lax.select(infinite, lax.full_like(result, np.inf), result)
+
+
+@composite("copysign", "The magnitude of x1 with the sign of x2.", floating=True)
+def copysign(x1: Any, x2: Any) -> Any:
+    size = lax.abs(x1)
+    shape = np.broadcast_shapes(promote.shape_of(x1), promote.shape_of(x2))
+    size = promote.broadcast_to(size, shape)
+    return lax.select(promote.broadcast_to(signbit(x2), shape), -size, size)
+
+
+def ldexp(x1: Any, x2: Any, /) -> Any:
+    """x1 * 2**x2.
+
+    Args:
+        x1: float array.
+        x2: integer array.
+
+    Returns:
+        A float array of the broadcast shape.
+    """
+    x1 = promote.to_inexact("ldexp", x1)
+    if promote.aval_of("ldexp", x2, 1).dtype.kind not in "iub":
+        raise ValueError("ldexp: x2 must be of integer type, e.g. x2.astype(int)")
+    return _ldexp(x1, x2)
+
+
+@fused()
+def _ldexp(x: Any, n: Any) -> Any:
+    dtype = promote.dtype_of(x)
+    n = lax.convert_element_type(n, np.int32)
+    info = dtypes.finfo(dtype)
+    limit = int(info.maxexp) - 1
+    for _ in range(3):
+        part = lax.clamp(-limit, n, limit)
+        x = x * lax.exp2(lax.convert_element_type(part, dtype))
+        n = n - part
+    return x
+
+
+def _log_sum(name: str, exp_: Any, log1p_: Any, doc: str) -> Callable:
+    """log(b**x1 + b**x2) as a primal with a derivative of its own, which is finite everywhere."""
+
+    @custom_jvp
+    def value(x: Any, y: Any) -> Any:
+        larger = lax.max_p.bind(x, y)
+        gap = lax.sub_p.bind(x, y)
+        return lax.select(
+            lax.ne(gap, gap), lax.add_p.bind(x, y), larger + log1p_(exp_(-lax.abs(gap)))
+        )
+
+    def rule(primals: Any, tangents: Any) -> Any:
+        x, y = primals
+        out = value(x, y)
+        wx = exp_(_finite_gap(x, out))
+        wy = exp_(_finite_gap(y, out))
+        return out, wx * tangents[0] + wy * tangents[1]
+
+    value.defjvp(rule)
+    run = fused()(value)
+
+    def fun(x1: Any, x2: Any, /) -> Any:
+        x1, x2 = promote.promote_inexact(name, x1, x2)
+        if promote.dtype_of(x1).kind == "c":
+            raise TypeError(f"{name} does not support complex numbers")
+        return run(x1, x2)
+
+    return _finish(fun, name, doc)
+
+
+def _finite_gap(x: Any, out: Any) -> Any:
+    """x - out, where an infinite x equal to out counts as 0 apart."""
+    same = promote.broadcast_to(x, promote.shape_of(out)) == out
+    gap = lax.sub_p.bind(x, out)
+    return lax.select(same, lax.full_like(gap, 0), gap)
+
+
+def _log2_1p(x: Any) -> Any:
+    return lax.log1p(x) * np.asarray(1 / np.log(2.0), promote.dtype_of(x))
+
+
+logaddexp = _log_sum("logaddexp", lax.exp, lax.log1p, "log(exp(x1) + exp(x2)).")
+logaddexp2 = _log_sum("logaddexp2", lax.exp2, _log2_1p, "log2(2**x1 + 2**x2).")
+
+
+def _gcd_body(state: tuple[Any, Any]) -> tuple[Any, Any]:
+    a, b = state
+    safe = lax.select((b == 0), lax.full_like(b, 1), b)
+    rest = lax.select((b == 0), lax.full_like(b, 0), lax.rem(a, safe))
+    return lax.select((b == 0), a, b), rest
+
+
+@fused()
+def _gcd(x: Any, y: Any) -> Any:
+    if not x.size:
+        return x
+    axes = tuple(range(x.ndim))
+
+    def unfinished(state: tuple[Any, Any]) -> Any:
+        return lax.reduce_max(state[1], axes) != 0
+
+    return lax.while_loop(unfinished, _gcd_body, (lax.max(x, y), lax.min(x, y)))[0]
+
+
+def _integers(name: str, x1: Any, x2: Any) -> list[Any]:
+    pair = promote.promote(name, x1, x2)
+    if promote.dtype_of(pair[0]).kind not in "iu":
+        raise ValueError(f"Arguments to jax.numpy.{name} must be integers.")
+    shape = promote.check_shapes(name, *map(np.shape, pair))
+    return [promote.broadcast_to(promote.lift(name, x), shape) for x in pair]
+
+
+def gcd(x1: Any, x2: Any) -> Any:
+    """The greatest common divisor.
+
+    Args:
+        x1, x2: integer arrays whose shapes broadcast.
+
+    Returns:
+        An integer array of the broadcast shape.
+    """
+    x1, x2 = _integers("gcd", x1, x2)
+    return _gcd(_magnitude(x1), _magnitude(x2))
+
+
+def lcm(x1: Any, x2: Any) -> Any:
+    """The least common multiple.
+
+    Args:
+        x1, x2: integer arrays whose shapes broadcast.
+
+    Returns:
+        An integer array of the broadcast shape.
+    """
+    x1, x2 = _integers("lcm", x1, x2)
+    return _lcm(_magnitude(x1), _magnitude(x2))
+
+
+def _magnitude(x: Any) -> Any:
+    return x if x.dtype.kind == "u" else lax.abs(x)
+
+
+@fused()
+def _lcm(x: Any, y: Any) -> Any:
+    divisor = _gcd(x, y)
+    safe = lax.select(divisor == 0, lax.full_like(divisor, 1), divisor)
+    return x * (y // safe)
+
+
+def is_operand(x: Any) -> bool:
+    """Whether an operator takes `x` as its other operand (else it gives NotImplemented)."""
+    return isinstance(x, (Array, Tracer, np.ndarray, np.generic, int, float, complex)) or hasattr(
+        x, "__jax_array__"
+    )

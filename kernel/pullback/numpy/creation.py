@@ -1,0 +1,773 @@
+"""Arrays from Python values, NumPy arrays and rules: array, zeros, arange, linspace, eye ...
+
+Outside of a trace, constant arrays are made on the host and handed to the device, which costs no
+compilation. Builds on promote.py and xla/array.py. Tested in tests/numpy/test_creation.py.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback import lax
+from pullback.api.place import device_put
+from pullback.core import dtypes
+from pullback.core.stage import JaxprTrace
+from pullback.core.tracer import Tracer, eval_trace, state
+from pullback.numpy import promote
+from pullback.numpy.fused import fused
+from pullback.xla.array import Array, array_from_numpy
+from pullback.xla.array import from_dlpack as _from_dlpack
+
+_HOST_LIMIT = 1 << 22  # elements; larger constant arrays are written by the device
+
+
+def staged() -> bool:
+    """Whether operations go into a program rather than being run now."""
+    trace = state.trace
+    while trace is not eval_trace:
+        if isinstance(trace, JaxprTrace):
+            return True
+        trace = trace.parent
+    return False
+
+
+def place(x: Any, device: Any) -> Any:
+    """`x` on a device or sharding; as it is if that is None."""
+    return x if device is None else device_put(x, device)
+
+
+def constant(value: np.ndarray, weak: bool = False, device: Any = None) -> Array:
+    """A device array of a fresh NumPy array (not copied: nobody else may write to it)."""
+    return place(array_from_numpy(value, weak, copy=False), device)
+
+
+# ---------------------------------------------------------------- from values
+
+
+def array(
+    object: Any,
+    dtype: Any = None,
+    *args: Any,
+    copy: bool | None = True,
+    order: str | None = "K",
+    ndmin: int = 0,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Any:
+    """An array of numbers, nested lists, or anything array-like.
+
+    Args:
+        object: array, number, nested sequence, or object with an array or buffer interface.
+        dtype: of the result; None finds it (Python numbers give the default int and float).
+        copy: False may share memory, where the device can.
+        order: "K", "C" or "A"; arrays here have C order.
+        ndmin: the least number of dimensions; ones are put in front.
+        device: where to; None for the default.
+        out_sharding: how to spread it over devices.
+
+    Returns:
+        The array.
+
+    Raises:
+        TypeError: the values are not numbers.
+        ValueError: None, ragged lists, or order="F".
+
+    Example:
+        >>> array([1.0, 2.0])
+        Array([1., 2.], dtype=float32)
+    """
+    if args:
+        copy, *_ = args
+    if order not in (None, "K", "C", "A"):
+        raise NotImplementedError(f"order={order!r}: arrays on devices have C order.")
+    if device is None:
+        device = out_sharding
+    kind = type(object)
+    if dtype is None and ndmin == 0 and kind in promote.PYTHON_SCALARS:
+        return place(_scalar(object), device)
+    dtype = None if dtype is None else dtypes.requested_dtype(dtype, "array")
+    result = _convert(object, dtype, copy)
+    if ndmin > result.ndim:
+        result = lax.broadcast_in_dim(
+            result,
+            (1,) * (ndmin - result.ndim) + result.shape,
+            tuple(range(ndmin - result.ndim, ndmin)),
+        )
+    return place(result, device)
+
+
+def asarray(
+    a: Any,
+    dtype: Any = None,
+    order: str | None = None,
+    *,
+    copy: bool | None = None,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Any:
+    """An array of `a`, itself if it is one of that dtype. Arguments as in `array`."""
+    if dtype is None and device is None and not copy and isinstance(a, (Array, Tracer)):
+        return a
+    if copy is None:
+        copy = False
+        fresh = isinstance(a, np.ndarray)
+        return array(
+            a, dtype, copy=fresh, order=order or "K", device=device, out_sharding=out_sharding
+        )
+    return array(a, dtype, copy=copy, order=order or "K", device=device, out_sharding=out_sharding)
+
+
+def _scalar(value: Any) -> Array:
+    kind = type(value)
+    dtype = dtypes.python_scalar_dtype(kind)
+    return array_from_numpy(
+        np.asarray(promote.python_scalar(value, dtype, False)), kind is not bool, copy=False
+    )
+
+
+def _convert(value: Any, dtype: Any, copy: bool | None) -> Any:
+    if isinstance(value, (Array, Tracer)):
+        if dtype is not None:
+            if dtype == value.dtype and isinstance(value, Array) and copy and not value.weak_type:
+                return value.__copy__()
+            return convert(value, dtype)
+        return value.__copy__() if copy and isinstance(value, Array) else value
+    if hasattr(value, "__jax_array__"):
+        return _convert(value.__jax_array__(), dtype, copy)
+    if value is None:
+        raise ValueError(
+            "None is not a valid value for jnp.array.\nInstead: use jnp.nan, or leave it out."
+        )
+    if isinstance(value, (list, tuple)):
+        return _convert_sequence(value, dtype)
+    if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
+        target = dtype or dtypes.python_scalar_dtype(_kind(value))
+        return constant(np.asarray(promote.python_scalar(_kind(value)(value), target, False)))
+    host = value if isinstance(value, (np.ndarray, np.generic)) else _host_array(value)
+    return _from_host(host, dtype, copy)
+
+
+def _kind(value: Any) -> type:
+    for kind in (builtins.bool, int, float, complex):
+        if isinstance(value, kind):
+            return kind
+    raise TypeError(f"not a number: {value!r}")
+
+
+def _host_array(value: Any) -> np.ndarray:
+    if isinstance(value, str) or not any(
+        hasattr(value, name)
+        for name in ("__array__", "__array_interface__", "__buffer__", "__dlpack__", "__len__")
+    ):
+        try:
+            memoryview(value)
+        except TypeError:
+            raise TypeError(
+                f"Value {value!r} of type {type(value)} is not a valid array: "
+                "Unexpected input type for array. Only arrays of numeric types are supported."
+            ) from None
+    return np.asarray(value)
+
+
+def _from_host(host: Any, dtype: Any, copy: bool | None) -> Array:
+    if host.dtype.kind in "OUSMm" or (
+        host.dtype.kind == "V" and not dtypes.is_supported(host.dtype)
+    ):
+        if host.dtype == dtypes.float0:
+            return host
+        raise TypeError(
+            f"Value with dtype {host.dtype} is not a valid array type. "
+            "Only arrays of numeric types are supported.\nInstead: convert it to numbers first."
+        )
+    target = dtype or dtypes.canonicalize_dtype(host.dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        fresh = host.dtype != target
+        host = np.asarray(host).astype(target) if fresh else np.asarray(host)
+    return array_from_numpy(host, copy=not fresh and copy is not False)
+
+
+def _leaves(value: Any, found: list[Any]) -> None:
+    for item in value:
+        if isinstance(item, (list, tuple)):
+            _leaves(item, found)
+        else:
+            found.append(item)
+
+
+def _convert_sequence(value: Any, dtype: Any) -> Any:
+    found: list[Any] = []
+    _leaves(value, found)
+    kinds = set(map(type, found))
+    if any(issubclass(k, (Array, Tracer)) or hasattr(k, "__jax_array__") for k in kinds):
+        return _stack_nested(value, dtype)
+    if not kinds:
+        host = np.asarray(value)
+        return _from_host(host, dtype or dtypes.python_scalar_dtype(float), None)
+    if type(None) in kinds:
+        raise ValueError(
+            "None is not a valid value for jnp.array.\nInstead: use jnp.nan, or leave it out."
+        )
+    if dtype is None:
+        dtype = _sequence_dtype(found, kinds)
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            if dtype.kind in "iu" and kinds <= {builtins.bool, int}:
+                host = np.asarray(value)
+                if host.dtype.kind == "O" or _out_of_range(host, dtype):
+                    raise OverflowError(f"a Python integer in the list does not fit {dtype.name}")
+                return constant(host.astype(dtype))
+            return constant(np.array(value, dtype))
+    except ValueError as error:
+        raise ValueError(
+            f"cannot make an array of these nested lists: {error}\n"
+            "Instead: give all rows the same length."
+        ) from error
+
+
+def _out_of_range(host: np.ndarray, dtype: np.dtype) -> bool:
+    if host.size == 0 or host.dtype.kind not in "iu":
+        return False
+    info = dtypes.iinfo(dtype)
+    return bool(host.max() > int(info.max) or host.min() < int(info.min))
+
+
+def _sequence_dtype(found: list[Any], kinds: set[type]) -> np.dtype:
+    if kinds <= promote.PYTHON_SCALARS:
+        ranks = (builtins.bool, int, float, complex)
+        widest = max(kinds, key=ranks.index)
+        return dtypes.python_scalar_dtype(widest)
+    for item in found:
+        if isinstance(item, (str, bytes)):
+            raise TypeError(
+                f"Value {item!r} with dtype {np.asarray(item).dtype} is not a valid array type. "
+                "Only arrays of numeric types are supported."
+            )
+    return dtypes.result_type(*found)
+
+
+def _stack_nested(value: Any, dtype: Any) -> Any:
+    """Nested lists that hold arrays or tracers, stacked level by level."""
+    found: list[Any] = []
+    _leaves(value, found)
+    if dtype is None:
+        dtype = dtypes.result_type(*found)
+
+    def build(item: Any) -> Any:
+        if not isinstance(item, (list, tuple)):
+            return promote.lift("array", promote.cast(item, dtype))
+        parts = [build(i) for i in item]
+        if not parts:
+            return constant(np.zeros((0,), dtype))
+        shapes = {p.shape for p in parts}
+        if len(shapes) > 1:
+            raise ValueError(
+                "cannot make an array of parts with different shapes: "
+                f"{', '.join(map(str, sorted(shapes)))}"
+            )
+        return _stack(parts)
+
+    result = build(value)
+    return promote.cast(result, dtype)
+
+
+@fused()
+def _stack(parts: list[Any]) -> Any:
+    shape = parts[0].shape
+    rows = [lax.broadcast_in_dim(p, (1, *shape), tuple(range(1, len(shape) + 1))) for p in parts]
+    return lax.concatenate(rows, 0)
+
+
+def convert(x: Any, dtype: Any) -> Any:
+    """`x` with this (canonical) dtype and no weak type; complex to real drops the imaginary part."""
+    if x.dtype.kind == "c" and dtype.kind not in "c":
+        if dtype.kind == "b":
+            return x != 0
+        x = lax.real(x)
+    if x.dtype == dtype and not x.weak_type:
+        return x
+    return lax.convert_element_type_p.bind(x, new_dtype=dtype, weak_type=False)
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Any:
+    """`x` with another dtype.
+
+    Args:
+        x: array.
+        dtype: the new dtype; None for the default float.
+        copy: make a new array even if nothing changes.
+        device: where to.
+
+    Returns:
+        An array of x's shape.
+    """
+    x = promote.lift("astype", x)
+    dtype = dtypes.requested_dtype(float if dtype is None else dtype, "astype")
+    result = convert(x, dtype)
+    if copy and result is x and isinstance(x, Array):
+        result = x.__copy__()
+    return place(result, device)
+
+
+def copy(a: Any, order: str | None = None) -> Any:
+    """A new array with the same values."""
+    return array(promote.lift("copy", a), copy=True, order=order or "K")
+
+
+# ---------------------------------------------------------------- filled
+
+
+def _filled(shape: Any, value: Any, dtype: Any, weak: bool, device: Any) -> Any:
+    shape = promote.canonical_shape(shape)
+    if staged():
+        return lax.full(shape, python_value(value, dtype, weak), dtype)
+    size = math.prod(shape)
+    if size > _HOST_LIMIT:
+        result = lax.full(shape, value, dtype)
+        return place(promote.cast(result, dtype, weak), device)
+    return constant(np.full(shape, value, dtype), weak, device)
+
+
+def python_value(value: Any, dtype: Any, weak: bool) -> Any:
+    """A constant to write into a program: a Python number if weak, else a NumPy scalar."""
+    return (
+        promote.python_scalar(value, dtype, weak)
+        if type(value) in promote.PYTHON_SCALARS
+        else value
+    )
+
+
+def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
+    """An array of zeros.
+
+    Args:
+        shape: integer or sequence of integers.
+        dtype: None for the default float.
+        device, out_sharding: where to.
+
+    Returns:
+        The array.
+    """
+    dtype = dtypes.requested_dtype(float if dtype is None else dtype, "zeros")
+    return _filled(shape, 0, dtype, False, device or out_sharding)
+
+
+def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
+    """An array of ones. Arguments as in `zeros`."""
+    dtype = dtypes.requested_dtype(float if dtype is None else dtype, "ones")
+    return _filled(shape, 1, dtype, False, device or out_sharding)
+
+
+def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
+    """An array of zeros: memory is never left uninitialised. Arguments as in `zeros`."""
+    return zeros(shape, dtype, device=device, out_sharding=out_sharding)
+
+
+def full(
+    shape: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Any:
+    """An array with one value everywhere.
+
+    Args:
+        shape: integer or sequence of integers.
+        fill_value: a number, or an array that broadcasts to the shape.
+        dtype: None for the value's.
+        device, out_sharding: where to.
+
+    Returns:
+        The array.
+    """
+    device = device or out_sharding
+    aval = promote.aval_of("full", fill_value, 1)
+    weak = dtype is None and aval.weak_type
+    dtype = aval.dtype if dtype is None else dtypes.requested_dtype(dtype, "full")
+    if type(fill_value) in promote.PYTHON_SCALARS or (
+        isinstance(fill_value, np.generic) and np.ndim(fill_value) == 0
+    ):
+        return _filled(shape, fill_value, dtype, weak, device)
+    value = promote.cast(promote.lift("full", fill_value), dtype, weak)
+    return place(promote.broadcast_to(value, promote.canonical_shape(shape)), device)
+
+
+def _like(name: str, a: Any, dtype: Any, shape: Any) -> tuple[Any, Any, bool]:
+    """Shape, dtype and weak type of an array like `a`."""
+    if hasattr(a, "shape") and hasattr(a, "dtype"):
+        old_shape, old_dtype = a.shape, dtypes.canonicalize_dtype(a.dtype)
+        weak = bool(getattr(a, "weak_type", False))
+    else:
+        aval = promote.aval_of(name, np.asarray(a) if isinstance(a, (list, tuple)) else a)
+        old_shape, old_dtype, weak = aval.shape, aval.dtype, aval.weak_type
+    if dtype is None:
+        return (old_shape if shape is None else shape), old_dtype, weak
+    dtype = dtypes.requested_dtype(dtype, name)
+    return (old_shape if shape is None else shape), dtype, False
+
+
+def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+    """Zeros of a's shape and dtype, unless others are given."""
+    shape, dtype, weak = _like("zeros_like", a, dtype, shape)
+    return _filled(shape, 0, dtype, weak, device)
+
+
+def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+    """Ones of a's shape and dtype, unless others are given."""
+    shape, dtype, weak = _like("ones_like", a, dtype, shape)
+    return _filled(shape, 1, dtype, weak, device)
+
+
+def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+    """Zeros of the prototype's shape and dtype, unless others are given."""
+    return zeros_like(prototype, dtype, shape, device=device)
+
+
+def full_like(
+    a: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    shape: Any = None,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Any:
+    """One value everywhere, in a's shape and dtype, unless others are given."""
+    shape, dtype, weak = _like("full_like", a, dtype, shape)
+    if np.ndim(fill_value) == 0 and type(fill_value) in promote.PYTHON_SCALARS:
+        value = np.asarray(fill_value).astype(dtype)[()]
+        return _filled(shape, value, dtype, weak, device or out_sharding)
+    value = promote.cast(promote.lift("full_like", fill_value), dtype, weak)
+    return place(promote.broadcast_to(value, promote.canonical_shape(shape)), device)
+
+
+# ---------------------------------------------------------------- ranges
+
+
+def arange(
+    start: Any,
+    stop: Any = None,
+    step: Any = None,
+    dtype: Any = None,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Any:
+    """Evenly spaced values in the half-open interval [start, stop).
+
+    Args:
+        start: the first value; the end if it is the only argument (then 0 is the start).
+        stop: the end, not included.
+        step: the distance; default 1.
+        dtype: None for the common dtype of the arguments.
+        device, out_sharding: where to.
+
+    Returns:
+        A 1-D array.
+
+    Raises:
+        ConcretizationTypeError: an argument is traced: the length would be unknown.
+    """
+    known = [_known_number(x, "arange") for x in (start, stop, step)]
+    if dtype is None:
+        dtype = dtypes.result_type(*(x for x in known if x is not None))
+    else:
+        dtype = dtypes.requested_dtype(dtype, "arange")
+    first, last, by = known
+    if last is None:
+        first, last = 0, first
+    by = 1 if by is None else by
+    if by == 0:
+        raise ValueError("arange: the step is 0")
+    if staged() and first == 0 and by == 1 and dtype.kind in "iuf":
+        return place(lax.iota(dtype, max(0, math.ceil(last))), device or out_sharding)
+    values = np.arange(first, last, by)
+    if values.dtype != dtype:
+        length = len(values)
+        values = np.arange(first, last, by, dtype) if dtype.kind in "iu" else values.astype(dtype)
+        if len(values) != length:
+            values = np.arange(first, last, by).astype(dtype)
+    return constant(values, False, device or out_sharding)
+
+
+def _known_number(x: Any, name: str) -> Any:
+    """`x` as a Python or NumPy number; a tracer must have a value beneath."""
+    if x is None or type(x) in promote.PYTHON_SCALARS:
+        return x
+    if isinstance(x, Tracer):
+        return x.item()
+    if isinstance(x, (Array, np.ndarray)):
+        if x.ndim:
+            raise ValueError(f"{name} arguments must be scalars, got an array of shape {x.shape}")
+        return np.asarray(x)[()]
+    if isinstance(x, np.generic):
+        return x
+    try:
+        return x.__index__()
+    except AttributeError:
+        raise TypeError(f"{name} needs numbers, got {x!r} of type {type(x)}") from None
+
+
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
+    """Evenly spaced values from start to stop.
+
+    Args:
+        start, stop: the ends, numbers or arrays that broadcast.
+        num: how many values.
+        endpoint: whether `stop` is the last one.
+        retstep: return the distance too.
+        dtype: None for the common floating dtype.
+        axis: where the new axis stands if the ends are arrays.
+        device: where to.
+
+    Returns:
+        The array, or array and distance.
+    """
+    num = promote.index_of(num, "num")
+    if num < 0:
+        raise ValueError(f"Number of samples, {num}, must be non-negative.")
+    avals = [promote.aval_of("linspace", x, i) for i, x in enumerate((start, stop))]
+    compute = dtypes.to_inexact_dtype(dtypes.common_type(avals)[0])
+    dtype = compute if dtype is None else dtypes.requested_dtype(dtype, "linspace")
+    result, step = _linspace(start, stop, num, builtins.bool(endpoint), compute, dtype, axis)
+    result = place(result, device)
+    return (result, step) if retstep else result
+
+
+@fused("num", "endpoint", "compute", "dtype", "axis")
+def _linspace(
+    start: Any, stop: Any, num: int, endpoint: bool, compute: Any, dtype: Any, axis: int
+) -> tuple[Any, Any]:
+    start, stop = (lax.convert_element_type(x, compute) for x in (start, stop))
+    start, stop = promote.broadcast("linspace", start, stop)
+    shape = promote.shape_of(start)
+    div = num - 1 if endpoint else num
+    delta = (stop - start) / div if div > 0 else lax.full(shape, math.nan, compute)
+    if num == 0:
+        out = lax.full((0, *shape), 0, compute)
+    elif num == 1:
+        out = lax.reshape(start, (1, *shape))
+    else:
+        real = dtypes.finfo(compute).dtype
+        steps = lax.iota(real, num - 1 if endpoint else num) / np.asarray(div, real)
+        steps = lax.reshape(
+            lax.convert_element_type(steps, compute),
+            (-1 + num if endpoint else num,) + (1,) * len(shape),
+        )
+        low, high = (lax.reshape(x, (1, *shape)) for x in (start, stop))
+        out = low * (1 - steps) + high * steps
+        if endpoint:
+            out = lax.concatenate([out, high], 0)
+    if dtype.kind in "iu" and compute.kind == "f":
+        out = lax.floor(out)
+    out = lax.convert_element_type(out, dtype)
+    if axis != 0:
+        axis = promote.canonical_axis(axis, out.ndim)
+        out = lax.transpose(out, (*range(1, axis + 1), 0, *range(axis + 1, out.ndim)))
+    return out, delta
+
+
+def logspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    base: Any = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """base to the power of evenly spaced exponents. Arguments as in `linspace`."""
+    target = None if dtype is None else dtypes.requested_dtype(dtype, "logspace")
+    exponents = linspace(start, stop, num, endpoint, axis=axis)
+    base_dtype = dtypes.common_type([exponents.aval, promote.aval_of("logspace", base)])[0]
+    result = _power_of(base, promote.cast(exponents, base_dtype))
+    return result if target is None else convert(result, target)
+
+
+@fused()
+def _power_of(base: Any, exponents: Any) -> Any:
+    return lax.pow_p.bind(lax.convert_element_type(base, exponents.dtype), exponents)
+
+
+def geomspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """Values whose logarithms are evenly spaced, from start to stop. Arguments as in `linspace`."""
+    avals = [promote.aval_of("geomspace", x, i) for i, x in enumerate((start, stop))]
+    compute = dtypes.to_inexact_dtype(dtypes.common_type(avals)[0])
+    target = compute if dtype is None else dtypes.requested_dtype(dtype, "geomspace")
+    start, stop = (promote.lift("geomspace", promote.cast(x, compute)) for x in (start, stop))
+    return _geomspace(start, stop, num, builtins.bool(endpoint), target, axis)
+
+
+@fused("num", "endpoint", "dtype", "axis")
+def _geomspace(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, axis: int) -> Any:
+    start, stop = promote.broadcast("geomspace", start, stop)
+    sign = lax.sign(start)
+    low, high = lax.log(start / sign), lax.log(stop / sign)
+    compute = start.dtype
+    exponents = _linspace(low, high, num, endpoint, compute, compute, 0)[0]
+    result = sign * lax.exp(exponents)
+    if num > 0:
+        parts = [start[None]]
+        if endpoint and num > 1:
+            parts += [result[1:-1], stop[None]]
+        else:
+            parts += [result[1:]]
+        result = lax.concatenate(parts, 0)
+    result = lax.convert_element_type(result, dtype)
+    if axis != 0:
+        axis = promote.canonical_axis(axis, result.ndim)
+        result = lax.transpose(result, (*range(1, axis + 1), 0, *range(axis + 1, result.ndim)))
+    return result
+
+
+# ---------------------------------------------------------------- matrices
+
+
+def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Any:
+    """Ones on a diagonal, zeros elsewhere.
+
+    Args:
+        N: number of rows.
+        M: number of columns; None for N.
+        k: which diagonal: above the main one if positive.
+        dtype: None for the default float.
+        device: where to.
+
+    Returns:
+        An array of shape [N, M].
+    """
+    dtype = dtypes.requested_dtype(float if dtype is None else dtype, "eye")
+    n = promote.canonical_shape(N)[0]
+    m = n if M is None else promote.canonical_shape(M)[0]
+    if isinstance(k, Tracer) or staged() or n * m > _HOST_LIMIT:
+        rows = lax.broadcasted_iota(np.int32, (n, m), 0)
+        columns = lax.broadcasted_iota(np.int32, (n, m), 1)
+        return place(lax.convert_element_type(rows + k == columns, dtype), device)
+    return constant(np.eye(n, m, int(k), dtype), False, device)
+
+
+def identity(n: int, dtype: Any = None) -> Any:
+    """The identity matrix of shape [n, n]."""
+    return eye(n, dtype=dtype)
+
+
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
+    """Ones at and below a diagonal, zeros above. Arguments as in `eye`."""
+    dtype = dtypes.requested_dtype(np.float32 if dtype is None else dtype, "tri")
+    n, m = int(N), int(N if M is None else M)
+    if staged() or n * m > _HOST_LIMIT:
+        return lax.convert_element_type(triangle((n, m), k), dtype)
+    return constant(np.tri(n, m, int(k), dtype))
+
+
+def triangle(shape: tuple[int, int], k: Any) -> Any:
+    """bool[n, m]: whether column <= row + k."""
+    rows = lax.broadcasted_iota(np.int32, shape, 0)
+    columns = lax.broadcasted_iota(np.int32, shape, 1)
+    return rows + k >= columns
+
+
+def tril(m: Any, k: int = 0) -> Any:
+    """The lower triangle of the last two axes, zeros above the k-th diagonal."""
+    m = promote.lift("tril", m)
+    if m.ndim < 2:
+        raise ValueError(f"Argument to jax.numpy.tril must be at least 2D, got shape {m.shape}")
+    return _tril(m, promote.index_of(k, "k"), True)
+
+
+def triu(m: Any, k: int = 0) -> Any:
+    """The upper triangle of the last two axes, zeros below the k-th diagonal."""
+    m = promote.lift("triu", m)
+    if m.ndim < 2:
+        raise ValueError(f"Argument to jax.numpy.triu must be at least 2D, got shape {m.shape}")
+    return _tril(m, promote.index_of(k, "k") - 1, False)
+
+
+@fused("k", "lower")
+def _tril(m: Any, k: int, lower: bool) -> Any:
+    mask = promote.broadcast_to(triangle(m.shape[-2:], k), m.shape)
+    zero = lax.full_like(m, 0)
+    return lax.select(mask, m, zero) if lower else lax.select(mask, zero, m)
+
+
+# ---------------------------------------------------------------- from other sources
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
+    """An array that shares (if it can) the memory of a dlpack object of another library."""
+    return _from_dlpack(x, device, copy)
+
+
+def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Array:
+    """A 1-D array of a buffer's bytes, as in NumPy."""
+    return asarray(np.frombuffer(buffer, np.dtype(dtype), count, offset))
+
+
+def fromiter(*args: Any, **kwargs: Any) -> Array:
+    """A 1-D array of an iterable's values, as in NumPy."""
+    return asarray(np.fromiter(*args, **kwargs))
+
+
+def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Array:
+    """A 1-D array of the numbers in a text, as in NumPy."""
+    return asarray(np.fromstring(string, np.dtype(dtype), count, sep=sep))
+
+
+def fromfile(*args: Any, **kwargs: Any) -> Any:
+    """Not supported.
+
+    Raises:
+        NotImplementedError: always; reading files while tracing would happen once.
+    """
+    raise NotImplementedError(
+        "jnp.fromfile() is not implemented because it may be non-pure.\n"
+        "Instead: jnp.asarray(np.fromfile(...))."
+    )
+
+
+def fromfunction(
+    function: Callable[..., Any], shape: Sequence[int], *, dtype: Any = float, **kwargs: Any
+) -> Any:
+    """The function of the coordinates: entry [i, j] is function(i, j).
+
+    Args:
+        function: of one index array per axis.
+        shape: shape of the result.
+        dtype: of the index arrays.
+        kwargs: passed on.
+
+    Returns:
+        What the function gives.
+    """
+    shape = promote.canonical_shape(shape)
+    grid = np.indices(shape)
+    return function(*[asarray(g, dtype) for g in grid], **kwargs)
+
+
+def load(file: Any, *args: Any, **kwargs: Any) -> Any:
+    """The array in a .npy file, as `numpy.load`; bfloat16 and float8 come back as they were."""
+    out = np.load(file, *args, **kwargs)
+    return asarray(out) if isinstance(out, np.ndarray) else out
