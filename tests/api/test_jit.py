@@ -60,7 +60,7 @@ def test_static_arguments_by_number_and_name():
 
 
 def test_unhashable_static_argument():
-    with pytest.raises(ValueError, match="not hashable"):
+    with pytest.raises(ValueError, match="hashable"):
         pb.jit(lambda x, n: x, static_argnums=1)(1.0, [1])
 
 
@@ -144,7 +144,7 @@ def test_eval_shape():
 
 
 def test_non_array_argument_and_result():
-    with pytest.raises(TypeError, match="argument 0"):
+    with pytest.raises(TypeError, match="x is not an array but a str"):
         pb.jit(lambda x: x)("text")
     with pytest.raises(TypeError, match="not a valid array type"):
         pb.jit(lambda x: "text")(1.0)
