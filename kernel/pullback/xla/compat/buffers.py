@@ -159,8 +159,9 @@ def _to_numpy_slow(buf: Any) -> np.ndarray:
 
 
 def copy_to_host_async(buf: Any) -> None:
-    """Start the copy to host memory; nothing to do for an array over several devices."""
-    if not isinstance(buf._sharding, SingleDeviceSharding):
+    """Start the copy to host memory; nothing to do on the CPU, or over several devices."""
+    sharding = buf._sharding
+    if not isinstance(sharding, SingleDeviceSharding) or sharding._device.platform == "cpu":
         return
     with no_jax_import():
         buf._copy_single_device_array_to_host_async()

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 # Read when the library is loaded: keeps C++ log lines out of the notebook (fatal ones still show).
@@ -18,6 +19,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import jaxlib
 from jaxlib import _jax
 from jaxlib import xla_client as xc
+
+from pullback.core.aval import make_aval
 
 ArrayImpl = xc.ArrayImpl
 Device = xc.Device
@@ -74,30 +77,51 @@ def _bootstrap() -> None:
 
 _bootstrap()
 
-# What C++ imports behind the caller's back to give a shard's array an aval. See `no_jax_import`.
-_HIDDEN_IMPORTS = ("jax.core", "jax._src")
-_hide_lock = threading.RLock()
+_guard = threading.RLock()
+
+
+def _make_shard_aval(shape: Any, dtype: Any, weak_type: bool = False) -> Any:
+    """The type of a shard, for C++: ours, or the real jax's once that is loaded."""
+    if real_jax_loaded():
+        return sys.modules["jax._src.core"].ShapedArray(shape, dtype, weak_type)
+    return make_aval(tuple(shape), dtype, weak_type)
+
+
+def _make_shard_sharding(device: Any, memory_kind: str | None = None) -> Any:
+    return SingleDeviceSharding(device, memory_kind=memory_kind)
+
+
+def _stand_ins() -> dict[str, ModuleType]:
+    names = ("jax", "jax.core", "jax._src.sharding_impls")
+    modules = {name: ModuleType(name) for name in names}
+    modules["jax.core"].__dict__["ShapedArray"] = _make_shard_aval
+    modules[names[2]].__dict__["make_single_device_sharding"] = _make_shard_sharding
+    return modules
+
+
+_STAND_INS = _stand_ins()
 
 
 @contextmanager
 def no_jax_import() -> Iterator[None]:
-    """Within it C++ cannot import jax: the names it asks for fail at once, without a search.
+    """Around a C++ call that takes an array apart: it then imports no jax.
 
-    Some calls on arrays (single shards, raw pointers) import jax.core for an aval; we set ours
-    afterwards. Nothing is hidden when the real jax is loaded already.
+    For the type and place of each shard C++ imports two functions of jax. It looks for
+    `jax.core.ShapedArray` once in the process, and where that fails, a real jax that is imported
+    later gets None for ever; so it finds our maker instead, which serves both. Where the real jax
+    is loaded already nothing is done.
     """
     if real_jax_loaded():
         yield
         return
-    with _hide_lock:
-        before = {name: sys.modules.get(name) for name in _HIDDEN_IMPORTS}
+    with _guard:
+        before = {name: sys.modules.get(name) for name in _STAND_INS}
+        sys.modules.update(_STAND_INS)
         try:
-            for name in _HIDDEN_IMPORTS:
-                sys.modules[name] = None  # type: ignore[assignment]
             yield
         finally:
             for name, module in before.items():
                 if module is None:
-                    sys.modules.pop(name, None)
+                    del sys.modules[name]
                 else:
                     sys.modules[name] = module
