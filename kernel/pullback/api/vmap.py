@@ -119,7 +119,7 @@ def _axis_size(
         if not -len(shape) <= d < len(shape):
             raise ValueError(
                 f"vmap of {name}: {pytree.leaf_path(tree, i)} has shape {shape}, "
-                f"so it has no axis {d} to map over\n"
+                f"so it has no axis {d} to map over.\n"
                 "Instead: pass in_axes=None for arguments that are not mapped."
             )
         sizes.setdefault(shape[d], []).append(i)
@@ -129,7 +129,7 @@ def _axis_size(
         return next(iter(sizes))
     if not sizes:
         raise ValueError(
-            f"vmap of {name}: no argument is mapped, so the size of the axis is not known\n"
+            f"vmap of {name}: no argument is mapped, so the size of the axis is not known.\n"
             "Instead: give axis_size=..., or map at least one argument in in_axes."
         )
     lines = []
@@ -166,7 +166,7 @@ def _place(x: Any, dim: int | None, size: int, want: int | None, name: str) -> A
     if want is None:
         if dim is not None:
             raise ValueError(
-                f"vmap of {name} has a mapped result, but its out_axes is None\n"
+                f"vmap of {name} has a mapped result, but its out_axes is None.\n"
                 "Instead: give the axis where the mapped axis goes, such as out_axes=0."
             )
         return x

@@ -6,6 +6,7 @@ Builds on source.py. Tested in tests/errors/.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pullback.core import source
@@ -292,6 +293,56 @@ def not_a_function(what: str, x: Any) -> TypeError:
             f"Instead: give the function, then call what comes back with the arguments: "
             f"{what}(f)(x).",
         )
+    )
+
+
+def shape_error(what: str, instead: str = "") -> ShapeError:
+    """Shapes that do not fit: what is wrong, where in the user's code, and what to do instead."""
+    return ShapeError(compose(what, where_text(), f"Instead: {instead}" if instead else ""))
+
+
+def broadcast_error(name: str, types: Sequence[str], shapes: Sequence[tuple]) -> ShapeError:
+    """Operands whose shapes do not broadcast.
+
+    Args:
+        name: the operation.
+        types: the operands as messages show them.
+        shapes: their shapes.
+    """
+    rank = max(map(len, shapes))
+    clash = ""
+    for axis in range(1, rank + 1):
+        sizes = [s[-axis] for s in shapes if len(s) >= axis and s[-axis] != 1]
+        if len(set(sizes)) > 1:
+            clash = f": sizes {' and '.join(dict.fromkeys(map(str, sizes)))} on axis {-axis}"
+            break
+    return shape_error(
+        f"{name}: incompatible shapes for broadcasting, {' and '.join(types)}{clash}.",
+        _broadcast_advice(shapes),
+    )
+
+
+def _broadcast_advice(shapes: Sequence[tuple]) -> str:
+    """How the shapes could be made to fit: by new axes on the right, where that helps."""
+    long = max(shapes, key=len)
+    for shape in shapes:
+        lead = len(long) - len(shape)
+        if 0 < lead and shape == long[: len(shape)]:
+            index = ", ".join([":"] * len(shape) + ["None"] * lead)
+            return (
+                f"axes are matched from the right; y[{index}] of the operand y of shape {shape} "
+                "adds axes of size 1 on the right."
+            )
+    return "axes are matched from the right and must be equal or 1: x[:, None], jnp.reshape(x, ...)."
+
+
+def axis_text(axis: int, ndim: int) -> str:
+    """The message of an axis that an array does not have."""
+    valid = f"axes {-ndim} to {ndim - 1}" if ndim else "no axis: it is a scalar"
+    return compose(
+        f"axis {axis} is out of bounds for array of dimension {ndim}.",
+        where_text(),
+        f"Instead: the array has {valid}.",
     )
 
 

@@ -171,7 +171,9 @@ def _flatten_up_to(
         if place is None:
             raise
         raise ValueError(
-            f"{name}: tree {index + 2} does not have the structure of the first: {place}"
+            f"{name}: tree {index + 2} does not have the structure of the first: {place}\n"
+            "Instead: give trees of the same containers; what stands at a leaf of the first may be "
+            "anything."
         ) from error
 
 
@@ -401,7 +403,10 @@ def broadcast_prefix(
         place = mismatch(prefix_tree, full_tree, is_leaf)
         if place is None:
             raise
-        raise ValueError(f"tree_broadcast: the prefix does not fit the tree: {place}") from error
+        raise ValueError(
+            f"tree_broadcast: the prefix does not fit the tree: {place}\n"
+            "Instead: the prefix is a tree of the same containers, cut off anywhere."
+        ) from error
     out: list[Any] = []
     for leaf, subtree in zip(leaves, subtrees, strict=True):
         out.extend([leaf] * tree_structure(subtree, is_leaf).num_leaves)

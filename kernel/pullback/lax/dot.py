@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core import dtypes
+from pullback.core import dtypes, errors
 from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.core.batching import AxisData
 from pullback.core.jvp import Zero, add_tangents, is_zero, zero_of
@@ -44,10 +44,11 @@ def _check_dims(lhs: ShapedArray, rhs: ShapedArray, dimension_numbers: DotDims) 
                     f"{lhs.str_short()} and {rhs.str_short()}."
                 )
             if lhs.shape[i] != rhs.shape[j]:
-                raise TypeError(
+                raise errors.shape_error(
                     f"dot_general requires {what} dimensions to have equal sizes: "
                     f"{lhs.shape[i]} (lhs axis {i}) and {rhs.shape[j]} (rhs axis {j}); "
-                    f"operands {lhs.str_short()} and {rhs.str_short()}."
+                    f"operands {lhs.str_short()} and {rhs.str_short()}.",
+                    "name other axes in dimension_numbers, or transpose an operand.",
                 )
     (lc, rc), (lb, rb) = dimension_numbers
     if len({*lc, *lb}) != len(lc) + len(lb) or len({*rc, *rb}) != len(rc) + len(rb):
@@ -290,10 +291,10 @@ def dot(
         l_shape, r_shape = shape_of(lhs), shape_of(rhs)
         fits = 1 <= len(l_shape) <= 2 and 1 <= len(r_shape) <= 2 and l_shape[-1] == r_shape[0]
         if not fits:
-            raise TypeError(
-                f"Incompatible shapes for dot: got {l_shape} and {r_shape}.\n"
-                "Instead: both must be vectors or matrices, the last axis of the left as long as "
-                "the first of the right; or give dimension_numbers."
+            raise errors.shape_error(
+                f"Incompatible shapes for dot: got {l_shape} and {r_shape}.",
+                "both must be vectors or matrices, the last axis of the left as long as the first "
+                "of the right; or give dimension_numbers.",
             )
         dimension_numbers = (((len(l_shape) - 1,), (0,)), ((), ()))
     return dot_general(

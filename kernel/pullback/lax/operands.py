@@ -9,6 +9,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback.core import errors
 from pullback.core.aval import ShapedArray, typeof
 from pullback.core.jvp import jvp_flat
 from pullback.core.tracer import Tracer
@@ -62,7 +63,7 @@ def canonical_axis(name: str, axis: Any, ndim: int) -> int:
     """
     number = operator.index(axis)
     if not -ndim <= number < ndim:
-        raise ValueError(f"{name}: axis {number} is out of bounds for array of dimension {ndim}")
+        raise ValueError(f"{name}: {errors.axis_text(number, ndim)}")
     return number + ndim if number < 0 else number
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.core import errors
 from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.core.batching import AxisData, axis_ops, move_dim
 from pullback.core.jvp import Zero, linear_ops
@@ -159,10 +160,8 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     try:
         return tuple(int(d) for d in np.broadcast_shapes(*[tuple(s) for s in shapes]))
     except ValueError:
-        raise ValueError(
-            f"Incompatible shapes for broadcasting: {', '.join(map(str, shapes))}.\n"
-            "Instead: make sizes equal from the right, or 1, e.g. with x[:, None]."
-        ) from None
+        shapes = [tuple(s) for s in shapes]
+        raise errors.broadcast_error("broadcast_shapes", [str(s) for s in shapes], shapes) from None
 
 
 # --------------------------------------------------------------------------- reduce_sum
@@ -244,9 +243,10 @@ def _reshape_abstract(
     x: ShapedArray, *, new_sizes: tuple[int, ...], dimensions: None
 ) -> ShapedArray:
     if prod(new_sizes) != x.size:
-        raise TypeError(
+        raise errors.shape_error(
             f"reshape: total size must be unchanged, got {x.str_short()} of {x.size} elements "
-            f"for new shape {new_sizes} of {prod(new_sizes)}."
+            f"for new shape {new_sizes} of {prod(new_sizes)}.",
+            "choose sizes with the same product; jnp.reshape works one out, given as -1.",
         )
     return make_aval(new_sizes, x.dtype, x.weak_type)
 

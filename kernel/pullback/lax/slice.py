@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.core import errors
 from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.core.batching import AxisData, bdim_at_front, to_dim
 from pullback.core.jvp import Zero, is_zero, linear_jvp
@@ -306,10 +307,11 @@ def _concatenate_abstract(*avals: ShapedArray, dimension: int) -> ShapedArray:
     rest = first.shape[:dimension] + first.shape[dimension + 1 :]
     for a in avals[1:]:
         if a.ndim != first.ndim or a.shape[:dimension] + a.shape[dimension + 1 :] != rest:
-            raise TypeError(
+            raise errors.shape_error(
                 f"Cannot concatenate arrays with shapes that differ in dimensions other than "
                 f"the one being concatenated: concatenating along dimension {dimension} for "
-                f"shapes {', '.join(str(a.shape) for a in avals)}."
+                f"shapes {', '.join(str(a.shape) for a in avals)}.",
+                "choose the dimension in which they differ, or pad them with lax.pad.",
             )
     size = sum([a.shape[dimension] for a in avals])
     shape = (*first.shape[:dimension], size, *first.shape[dimension + 1 :])
@@ -361,7 +363,10 @@ def concatenate(operands: Any, dimension: int) -> Any:
     """
     operands = list(operands)
     if not operands:
-        raise ValueError("concatenate requires a non-empty sequences of arrays")
+        raise ValueError(
+            "concatenate: the list of arrays is empty, so the result has no dtype.\n"
+            "Instead: give at least one array, or make an empty one with lax.full."
+        )
     if len(operands) == 1 and hasattr(operands[0], "aval"):
         return operands[0]
     dimension = canonical_axis("concatenate", dimension, typeof(operands[0]).ndim)

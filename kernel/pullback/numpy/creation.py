@@ -245,7 +245,8 @@ def _sequence_dtype(found: list[Any], kinds: set[type]) -> np.dtype:
         if isinstance(item, (str, bytes)):
             raise TypeError(
                 f"Value {item!r} with dtype {np.asarray(item).dtype} is not a valid array type. "
-                "Only arrays of numeric types are supported."
+                "Only arrays of numeric types are supported.\n"
+                "Instead: encode texts as integers, or keep them in a list beside the array."
             )
     return dtypes.result_type(*found)
 

@@ -183,7 +183,9 @@ def parse(index: Any, shape: tuple[int, ...]) -> tuple[Plan, list[Any], tuple[in
     taken = _count(items)
     if taken > len(shape):
         raise IndexError(
-            f"Too many indices: array is {len(shape)}-dimensional, but {taken} were indexed"
+            f"Too many indices: array is {len(shape)}-dimensional, but {taken} were indexed "
+            f"(shape {shape}).\n"
+            "Instead: at most one index for each axis; ... stands for all that are not named."
         )
     fill: list[Any] = [slice(None)] * (len(shape) - taken)
     if n_ellipses:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pullback import lax
-from pullback.core import dtypes
+from pullback.core import dtypes, errors
 from pullback.core.tracer import Tracer
 from pullback.numpy import promote
 from pullback.numpy.creation import asarray, zeros
@@ -64,15 +64,17 @@ def new_shape(a: Any, dims: Any) -> tuple[int, ...]:
     known = math.prod(d for d in sizes if d != -1)
     if unknown:
         if known == 0 or a.size % known:
-            raise TypeError(
+            raise errors.shape_error(
                 f"cannot reshape array of shape {a.shape} (size {a.size}) into shape "
-                f"{tuple(sizes)}: the product of the given sizes, {known}, does not divide it"
+                f"{tuple(sizes)}: the product of the given sizes, {known}, does not divide it.",
+                "choose sizes whose product divides the number of elements.",
             )
         return tuple(a.size // known if d == -1 else d for d in sizes)
     if known != a.size or builtins.any(d < 0 for d in sizes):
-        raise TypeError(
+        raise errors.shape_error(
             f"cannot reshape array of shape {a.shape} (size {a.size}) into shape "
-            f"{tuple(sizes)} (size {known})"
+            f"{tuple(sizes)} (size {known}).",
+            "the number of elements must stay; one size may be -1, which is then worked out.",
         )
     return tuple(sizes)
 
@@ -335,15 +337,17 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
     first = shapes[0]
     for s in shapes[1:]:
         if len(s) != len(first):
-            raise TypeError(
+            raise errors.shape_error(
                 "Cannot concatenate arrays with different numbers of dimensions: "
-                f"got {', '.join(map(str, shapes))}."
+                f"got {', '.join(map(str, shapes))}.",
+                "x[None] adds an axis; jnp.stack joins along a new one.",
             )
         if s[:axis] + s[axis + 1 :] != first[:axis] + first[axis + 1 :]:
-            raise TypeError(
+            raise errors.shape_error(
                 "Cannot concatenate arrays with shapes that differ in dimensions other than the "
                 f"one being concatenated: concatenating along dimension {axis} for shapes "
-                f"{', '.join(map(str, shapes))}."
+                f"{', '.join(map(str, shapes))}.",
+                "choose the axis in which they differ, axis=..., or pad them with jnp.pad.",
             )
     if len(parts) == 1:
         return lift("concatenate", parts[0])
@@ -374,8 +378,9 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
     parts = _parts("stack", arrays, dtype)
     shapes = [promote.shape_of(x) for x in parts]
     if builtins.any(s != shapes[0] for s in shapes):
-        raise ValueError(
-            f"All input arrays must have the same shape, got {', '.join(map(str, shapes))}."
+        raise errors.shape_error(
+            f"All input arrays must have the same shape, got {', '.join(map(str, shapes))}.",
+            "jnp.concatenate joins arrays of other lengths along an axis; jnp.pad makes them equal.",
         )
     axis = promote.canonical_axis(axis, len(shapes[0]) + 1)
     return _join(parts, axis, "stack")

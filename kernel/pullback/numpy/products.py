@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pullback import lax
-from pullback.core import dtypes
+from pullback.core import dtypes, errors
 from pullback.numpy import promote
 from pullback.numpy.fused import fused
 from pullback.numpy.manipulation import moveaxis, ravel
@@ -33,10 +33,12 @@ def general(a: Any, b: Any, numbers: Numbers, precision: Any = None, preferred: 
     return lax.dot_general(a, b, numbers, precision=precision, preferred_element_type=preferred)
 
 
-def _mismatch(name: str, a: Any, b: Any, left: int, right: int) -> TypeError:
-    return TypeError(
+def _mismatch(name: str, a: Any, b: Any, left: int, right: int) -> errors.ShapeError:
+    fits = a.ndim == b.ndim == 2 and a.shape[-1] == b.shape[-1]
+    return errors.shape_error(
         f"{name}: contracting sizes differ: {a.shape[left]} (axis {left} of the first operand) and "
-        f"{b.shape[right]} (axis {right} of the second), got shapes {a.shape} and {b.shape}."
+        f"{b.shape[right]} (axis {right} of the second), got shapes {a.shape} and {b.shape}.",
+        "transpose one of them, a @ b.T." if fits else "the two sizes must be equal.",
     )
 
 

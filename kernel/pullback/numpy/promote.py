@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pullback import lax
-from pullback.core import dtypes
+from pullback.core import dtypes, errors
 from pullback.core.aval import ShapedArray, typeof
 from pullback.core.tracer import Tracer
 from pullback.xla.array import Array, array_from_numpy
@@ -106,7 +106,8 @@ def python_scalar(x: Any, dtype: np.dtype, weak: bool) -> Any:
         if not low <= x <= int(limits.max):
             raise OverflowError(
                 f"Python integer {x} does not fit {dtype.name} "
-                f"(nor the default integer type {wide.name})."
+                f"(nor the default integer type {wide.name}).\n"
+                "Instead: use a float, 1.0 * x, or 64-bit types: jax.enable_x64(True)."
             )
         return np.asarray(x, np.int64 if x < 0 else np.uint64).astype(dtype)[()]
     with np.errstate(over="ignore"):
@@ -216,10 +217,7 @@ def check_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
-        raise ValueError(
-            f"{name}: incompatible shapes for broadcasting: {', '.join(map(str, shapes))}.\n"
-            "Instead: make them equal from the right, or 1, e.g. with x[:, None] or jnp.reshape."
-        ) from None
+        raise errors.broadcast_error(name, [str(s) for s in shapes], shapes) from None
 
 
 def broadcast(name: str, *args: Any) -> list[Any]:
@@ -238,7 +236,10 @@ def broadcast_to(x: Any, shape: Sequence[int]) -> Any:
     if len(old) > len(shape) or any(
         o not in (1, n) for o, n in zip(old[::-1], shape[::-1], strict=False)
     ):
-        raise ValueError(f"Incompatible shapes for broadcasting: {old} and requested shape {shape}")
+        raise errors.shape_error(
+            f"Incompatible shapes for broadcasting: {old} and requested shape {shape}.",
+            "from the right, each size must be the one asked for, or 1: x[:, None] adds an axis.",
+        )
     lead = len(shape) - len(old)
     kept = [i for i, o in enumerate(old) if o == shape[lead + i]]
     if len(kept) != len(old):
@@ -264,7 +265,7 @@ def canonical_axis(axis: Any, ndim: int) -> int:
     """
     number = operator.index(axis)
     if not -ndim <= number < ndim:
-        raise ValueError(f"axis {number} is out of bounds for array of dimension {ndim}")
+        raise ValueError(errors.axis_text(number, ndim))
     return number + ndim if number < 0 else number
 
 

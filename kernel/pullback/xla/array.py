@@ -264,12 +264,12 @@ class Array:
             return bool(self._value)
         if aval.size == 0:
             raise ValueError(
-                "the truth value of an empty array is ambiguous; ask array.size > 0 to see "
-                "whether it is empty"
+                "the truth value of an empty array is ambiguous.\n"
+                "Instead: ask array.size > 0 to see whether it is empty."
             )
         raise ValueError(
-            f"the truth value of an array with {aval.size} elements is ambiguous: {aval}; "
-            "use a.any() or a.all()"
+            f"the truth value of an array with {aval.size} elements is ambiguous: {aval}.\n"
+            "Instead: a.any() or a.all(); jnp.where(a, x, y) chooses for each element."
         )
 
     def __int__(self) -> int:
@@ -292,7 +292,8 @@ class Array:
         if aval.shape:
             raise TypeError(
                 f"only a scalar array converts to a Python {wanted}; this one has "
-                f"ndim={aval.ndim}: {aval}; index it first, or use .item() for one element"
+                f"ndim={aval.ndim}: {aval}.\n"
+                "Instead: index it first, x[0]; x.item() takes the only element."
             )
         return self._value[()]
 
@@ -312,8 +313,10 @@ class Array:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise TypeError(
-            "arrays cannot be changed in place: instead of x[{0}] = y write x = x.at[{0}].set(y), "
-            "or x.at[{0}].add(y) for x[{0}] += y".format(index_text(index))
+            "arrays are immutable and do not support item assignment, x[{0}] = y.\n"
+            "Instead: x = x.at[{0}].set(y), or x = x.at[{0}].add(y) for x[{0}] += y.".format(
+                index_text(index)
+            )
         )
 
     # ------------------------------------------------------------------ text
@@ -441,8 +444,8 @@ def _rebuild(value: np.ndarray, weak_type: bool) -> Array:
 def _deleted_error(aval: Any) -> RuntimeError:
     return RuntimeError(
         f"Array has been deleted with shape={aval}: its memory was given up, by .delete() or "
-        "because it was donated to a compiled function (donate_argnums); use that function's "
-        "result, or do not donate the array"
+        "because it was donated to a compiled function (donate_argnums).\n"
+        "Instead: use that function's result, or do not donate the array."
     )
 
 
