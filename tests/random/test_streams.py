@@ -106,7 +106,7 @@ def test_wide_bits_under_x64():
 def test_known_values():
     np.testing.assert_array_equal(random.PRNGKey(0), np.array([0, 0], np.uint32))
     np.testing.assert_allclose(
-        random.normal(random.PRNGKey(0), (2,)), [1.8160863, -0.48262316], rtol=1e-6
+        random.normal(random.PRNGKey(0), (2,)), [-0.78476596, 0.85644484], rtol=1e-6
     )
 
 

@@ -4,6 +4,20 @@
 
 # Evaluation: the core runs nothing until this is loaded.
 import pullback.xla.dispatch
+from pullback.lax.collective import all_gather_p, axis_size, ppermute_p, psum_p
+from pullback.lax.collective_public import (
+    all_gather,
+    all_to_all,
+    axis_index,
+    pmax,
+    pmean,
+    pmin,
+    ppermute,
+    pshuffle,
+    psum,
+    psum_scatter,
+    pswapaxes,
+)
 from pullback.lax.compare_select import (
     and_p,
     bitwise_and,
@@ -64,6 +78,7 @@ from pullback.lax.complex import (
     sign,
     sign_p,
 )
+from pullback.lax.control_flow import cond, cond_p, switch
 from pullback.lax.conv import (
     conv_general_dilated,
     conv_general_dilated_p,
@@ -193,6 +208,7 @@ from pullback.lax.gather import (
     gather_p,
     index_take,
 )
+from pullback.lax.loops import fori_loop, map, scan
 from pullback.lax.precision import (
     DotAlgorithm,
     DotAlgorithmPreset,
@@ -221,6 +237,7 @@ from pullback.lax.reduce_generic import (
     reduce,
     reduce_p,
 )
+from pullback.lax.scan import scan_p
 from pullback.lax.scatter import (
     scatter,
     scatter_add,
@@ -350,6 +367,7 @@ from pullback.lax.transcendental import (
     tanh,
     tanh_p,
 )
+from pullback.lax.while_loop import while_loop, while_p
 from pullback.lax.window import (
     reduce_window,
     reduce_window_max_p,

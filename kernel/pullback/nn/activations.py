@@ -36,10 +36,18 @@ def _relu_jvp(primals: Any, tangents: Any) -> Any:
     return relu(x), lax.select(x > 0, t, lax.full_like(t, 0))
 
 
-@fused()
+@custom_jvp
+@jit
 def relu6(x: Any) -> Any:
-    """min(max(x, 0), 6)."""
+    """min(max(x, 0), 6), whose derivative at 0 and 6 is 0."""
     return jnp.minimum(jnp.maximum(x, 0), 6.0)
+
+
+@relu6.defjvp
+def _relu6_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    inside = lax.bitwise_and(x > 0, x < 6)
+    return relu6(x), lax.select(inside, t, lax.full_like(t, 0))
 
 
 @fused()

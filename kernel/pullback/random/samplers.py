@@ -246,7 +246,13 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
         raise TypeError(f"randint only accepts integer dtypes, got {found}")
     words, _ = words_of("randint", key)
     shape = _check_shape("randint", shape, minval, maxval)
-    return _randint(words, minval, maxval, shape=shape, dtype=found)
+    if np.iinfo(found).bits >= 32:
+        return _randint(words, minval, maxval, shape=shape, dtype=found)
+    # Short integers are drawn with 32 bits: the bias of the modulus falls with the width.
+    i32, info = np.dtype(np.int32), np.iinfo(found)
+    minval = jnp.clip(jnp.asarray(minval).astype(i32), info.min, info.max)
+    maxval = jnp.clip(jnp.asarray(maxval).astype(i32), info.min, int(info.max) + 1)
+    return _randint(words, minval, maxval, shape=shape, dtype=i32).astype(found)
 
 
 def shuffle_words(words: Any, x: Any, *, axis: int) -> Any:

@@ -198,11 +198,35 @@ def i0e(x: Any) -> Any:
     return lax.bessel_i0e(x)
 
 
+@custom_jvp
+def _i0(x: Any) -> Any:
+    return lax.exp(lax.abs(x)) * lax.bessel_i0e(x)
+
+
+@_i0.defjvp
+def _i0_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return _i0(x), (t * _i1(x)).astype(x.dtype)
+
+
+@custom_jvp
+def _i1(x: Any) -> Any:
+    return lax.exp(lax.abs(x)) * lax.bessel_i1e(x)
+
+
+@_i1.defjvp
+def _i1_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    zero = x == 0
+    out = _i1(x)
+    slope = jnp.where(zero, 0.5, _i0(x) - out / jnp.where(zero, 1.0, x))
+    return out, (t * slope).astype(x.dtype)
+
+
 @fused()
 def i0(x: Any) -> Any:
     """The modified Bessel function of order 0."""
-    (x,) = _floats("i0", x)
-    return lax.exp(lax.abs(x)) * lax.bessel_i0e(x)
+    return _i0(*_floats("i0", x))
 
 
 @fused()
@@ -215,8 +239,7 @@ def i1e(x: Any) -> Any:
 @fused()
 def i1(x: Any) -> Any:
     """The modified Bessel function of order 1."""
-    (x,) = _floats("i1", x)
-    return lax.exp(lax.abs(x)) * lax.bessel_i1e(x)
+    return _i1(*_floats("i1", x))
 
 
 @custom_jvp
