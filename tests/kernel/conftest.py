@@ -5,6 +5,7 @@ Shared by tests/kernel; builds on jupyter_client.
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -107,12 +108,25 @@ def collect(result: CellResult, message: dict[str, Any]) -> None:
             result.traceback = _ANSI.sub("", "\n".join(content["traceback"]))
 
 
+def kernel_environment(**variables: str) -> dict[str, str]:
+    """The environment of a kernel: this process's, less what the suite sets for itself."""
+    own = {k: v for k, v in os.environ.items() if k != "PULLBACK_NUM_CPU_DEVICES"}
+    return {**own, **variables}
+
+
+@pytest.fixture(scope="session")
+def environment() -> Callable[..., dict[str, str]]:
+    """`environment(NAME="value")`: a kernel's environment with further variables."""
+    return kernel_environment
+
+
 @pytest.fixture(scope="session")
 def start_kernel() -> Iterator[Callable[..., RunningKernel]]:
     """`start_kernel(extra_arguments=[...], env={...})`; each kernel ends with the session."""
     started: list[RunningKernel] = []
 
     def start(name: str = "pullback", **options: Any) -> RunningKernel:
+        options.setdefault("env", kernel_environment())
         kernel = RunningKernel(KernelManager(kernel_name=name), **options)
         started.append(kernel)
         return kernel

@@ -178,5 +178,5 @@ def test_a_tracer_is_shown_as_text(kernel):
         "y = f(jnp.ones(3))"
     )
     result = kernel.run(code)
-    assert "float32[3]" in result.text
+    assert "f32[3]" in result.text
     assert "text/html" not in result.displays[-1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 
 def test_the_cpu_shows_eight_devices(kernel):
     assert kernel.run("import jax\nprint(len(jax.devices()))").stdout == "8\n"
@@ -13,9 +15,11 @@ def test_the_number_of_devices_is_a_trait(start_kernel):
     kernel.close()
 
 
-def test_the_environment_wins_over_the_default_number(start_kernel):
-    kernel = start_kernel(extra_arguments=["--PullbackKernel.deterministic=True"],
-                          env=_environment(PULLBACK_NUM_CPU_DEVICES="1"))  # fmt: skip
+def test_the_environment_wins_over_the_default_number(start_kernel, environment):
+    kernel = start_kernel(
+        extra_arguments=["--PullbackKernel.deterministic=True"],
+        env=environment(PULLBACK_NUM_CPU_DEVICES="1"),
+    )
     code = "import os, jax\nprint(jax.device_count(), os.environ['PULLBACK_DETERMINISTIC'])"
     assert kernel.run(code).stdout == "1 1\n"
     kernel.run("import jax.numpy as jnp\nx = jnp.ones(3)")
@@ -24,13 +28,5 @@ def test_the_environment_wins_over_the_default_number(start_kernel):
 
 
 def test_a_process_started_from_a_cell_has_one_device(kernel):
-    command = "!python -c 'import pullback; print(pullback.device_count())'"
-    import sys
-
-    assert kernel.run(command.replace("python", sys.executable)).stdout.strip() == "1"
-
-
-def _environment(**variables):
-    import os
-
-    return {**os.environ, **variables}
+    command = f"!{sys.executable} -c 'import pullback; print(pullback.device_count())'"
+    assert kernel.run(command).stdout.strip() == "1"

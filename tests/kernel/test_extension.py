@@ -56,7 +56,8 @@ def test_a_stock_kernel_gets_magics_display_and_tracebacks(start_kernel):
     assert "float32[3]" in kernel.run("jnp.arange(3.0)").displays[-1]["text/html"]
     assert "engine frame" in kernel.run("jnp.dot(jnp.ones(3), jnp.ones(4))", check=False).traceback
     assert kernel.run("print(pullback.device_count())").stdout == "1\n"
-    shown = kernel.run("g = %grad (lambda x: x ** 2)(3.0)")
+    kernel.run("def square(x):\n    return x ** 2")
+    shown = kernel.run("g = %grad square(3.0)")
     assert shown.stderr == ""
     assert kernel.run("print(float(g))").stdout == "6.0\n"
     kernel.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 import time
@@ -43,12 +42,15 @@ TRACING = (
     "endless(jnp.ones(3))"
 )
 RUNNING = (
-    "import jax, jax.numpy as jnp\n"
-    "spin = jax.jit(lambda x: jax.lax.while_loop(lambda c: c[0] < 2_000_000_000,\n"
-    "               lambda c: (c[0] + 1, jnp.sin(c[1]) + 1), (0, x)))\n"
-    "compiled = spin.lower(1.0).compile()\n"
+    "import jax, jax.numpy as jnp, numpy as np\n"
+    "def products(x):\n"
+    "    for _ in range(60):\n"
+    "        x = jnp.tanh(x @ x)\n"
+    "    return x.sum()\n"
+    "start = jnp.ones((3000, 3000))\n"
+    "compiled = jax.jit(products).lower(start).compile()\n"
+    "x = compiled(start)\n"
     "print('ready', flush=True)\n"
-    "compiled(1.0)[1].block_until_ready()"
 )
 
 
@@ -59,12 +61,10 @@ def test_an_interrupt_while_tracing(kernel):
     assert kernel.run("print(float(jax.grad(lambda x: x ** 2)(3.0)))").stdout == "6.0\n"
 
 
-@pytest.mark.parametrize("wait", ["x.block_until_ready()", "print(x)", "float(x)", "np.asarray(x)",
-                                  "jax.block_until_ready(x)"])  # fmt: skip
+@pytest.mark.parametrize("wait", ["x.block_until_ready()", "print(x)", "jax.block_until_ready(x)"])
 def test_an_interrupt_while_running(start_kernel, wait):
     kernel = start_kernel()  # the device goes on computing: the process is thrown away
-    code = RUNNING.replace("compiled(1.0)[1].block_until_ready()", "x = compiled(1.0)[1]\n" + wait)
-    result, took = interrupt_when_ready(kernel, "import numpy as np\n" + code)
+    result, took = interrupt_when_ready(kernel, RUNNING + wait)
     assert result.error_name == "KeyboardInterrupt"
     assert took < AT_ONCE_S
     assert kernel.run("print(1 + 1)").stdout == "2\n"
@@ -84,8 +84,8 @@ def test_ten_interrupts_in_a_row_leave_the_session_usable(kernel):
     assert kernel.run("%who_ls").status == "ok"
 
 
-def test_an_interrupt_while_compiling_says_what_it_waits_for(start_kernel):
-    kernel = start_kernel(env={**os.environ, "PULLBACK_COMPILATION_CACHE": "0"})
+def test_an_interrupt_while_compiling_says_what_it_waits_for(start_kernel, environment):
+    kernel = start_kernel(env=environment(PULLBACK_COMPILATION_CACHE="0"))
     code = (
         "import jax, jax.numpy as jnp\n"
         "@jax.jit\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 
 COUNTING = (
@@ -20,11 +19,11 @@ WORK = (
 ASK = "print(seen.count('compiled'), seen.count('disk') > 0)"
 
 
-def test_running_all_again_after_a_restart_compiles_nothing(start_kernel, tmp_path):
-    environment = {**os.environ, "PULLBACK_CACHE_DIR": str(tmp_path / "cache")}
+def test_running_all_again_after_a_restart_compiles_nothing(start_kernel, environment, tmp_path):
+    variables = environment(PULLBACK_CACHE_DIR=str(tmp_path / "cache"))
     printed = []
     for _ in range(2):
-        kernel = start_kernel(env=environment)
+        kernel = start_kernel(env=variables)
         kernel.run(COUNTING)
         printed.append(kernel.run(WORK).stdout)
         counts = kernel.run(ASK).stdout.split()

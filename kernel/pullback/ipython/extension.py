@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from types import ModuleType
 from typing import Any
 
 from pullback.ipython import array_display, completion, tracebacks
@@ -32,15 +33,18 @@ def array_html(array: Array) -> str | None:
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext pullback`: magics, array display, completion and tracebacks, in any IPython."""
     load(shell)
-    magics = importlib.import_module("pullback_magics")  # above this package: named, not imported
-    if hasattr(magics, "load_ipython_extension"):
-        magics.load_ipython_extension(shell)
+    _magics().load_ipython_extension(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
     """`%unload_ext pullback`: the shell as it was."""
-    importlib.import_module("pullback_magics").unload_ipython_extension(shell)
+    _magics().unload_ipython_extension(shell)
     unload(shell)
+
+
+def _magics() -> ModuleType:
+    """The package of magics: it stands above this one, so it is named here and not imported."""
+    return importlib.import_module("pullback_magics")
 
 
 def load(shell: Any) -> None:
