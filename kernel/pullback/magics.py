@@ -1,5 +1,5 @@
-"""The magics as functions: grad, graph, timing, devices, jit_cell. An index; see pullback_magics."""
+"""The magics as functions: an index; see pullback_magics.functions."""
 
-from pullback_magics.functions import devices, grad, graph, jit_cell, timing
+from pullback_magics.functions import devices, grad, grad_cell, graph, jit_cell, timing
 
-__all__ = ["devices", "grad", "graph", "jit_cell", "timing"]
+__all__ = ["devices", "grad", "grad_cell", "graph", "jit_cell", "timing"]

@@ -10,11 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.views.html import Bundle
+from pullback_magics.cell_gradients import cell_gradient, check_read
 from pullback_magics.cells import LAST, parse_cell, register_source
 from pullback_magics.devices import devices_view
+from pullback_magics.faults import MagicError
 from pullback_magics.gradients import gradient
 from pullback_magics.gradients import tape as tape_view
 from pullback_magics.graph import graph_view
+from pullback_magics.options import name_list
 from pullback_magics.output import show
 from pullback_magics.programs import CellProgram, Run
 from pullback_magics.targets import Target
@@ -107,4 +110,21 @@ def jit_cell(
     return last, run
 
 
-__all__ = ["devices", "grad", "graph", "jit_cell", "timing"]
+def grad_cell(source: str, namespace: dict[str, Any], wrt: str | Sequence[str]) -> Any:
+    """Run statements and give the gradient of the last expression (`%%grad`).
+
+    Args:
+        source: the statements.
+        namespace: where names are read from and bound in.
+        wrt: names to differentiate by, as a list or as "w,b"; several give a tuple.
+    """
+    cell = parse_cell(source, source)
+    asked = name_list(wrt) if isinstance(wrt, str) else list(wrt)
+    for name in asked:
+        check_read(cell, name, namespace, lambda message, _: MagicError(message))
+    found, bound, _ = cell_gradient(cell, asked, register_source(None, source), namespace)
+    namespace.update(bound)
+    return found.result(with_value=False)
+
+
+__all__ = ["devices", "grad", "grad_cell", "graph", "jit_cell", "timing"]

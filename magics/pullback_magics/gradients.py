@@ -159,7 +159,7 @@ def _choose(line: Line, namespace: dict[str, Any], shell: Any) -> tuple[Target, 
         target = target_of_call(line, node, namespace, shell)  # type: ignore[arg-type]
         return target, [_position(line, node, target, part) for part in asked or ["0"]]
     if not asked:
-        arrays = [n for n in names if n in namespace and has_arrays(namespace[n])]
+        arrays = [n for n in names if n in namespace and _may_vary(namespace[n])]
         if len(arrays) != 1:
             found = ",".join(arrays) or "none"
             raise line.fault(f"with respect to what? Say --wrt NAMES; the arrays in it: {found}")
@@ -180,6 +180,10 @@ def _choose(line: Line, namespace: dict[str, Any], shell: Any) -> tuple[Target, 
     others = [n for n in names if n in namespace and has_arrays(namespace[n]) and n not in asked]
     target = target_of_names(line, node, [*asked, *others], namespace, shell)
     return target, list(range(len(asked)))
+
+
+def _may_vary(value: Any) -> bool:
+    return isinstance(value, float) or has_arrays(value)
 
 
 def _position(line: Line, node: Any, target: Target, part: str) -> int:

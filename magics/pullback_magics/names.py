@@ -46,7 +46,12 @@ class Names:
 
     def statement(self, node: ast.stmt) -> None:
         """One statement."""
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for part in [*node.decorator_list, *_defaults(node)]:
+                self.expression(part)
+            self.bind(node.name)  # the body runs later, and may call the function itself
+            self.expression(node)
+        elif isinstance(node, ast.ClassDef):
             self.expression(node)
             self.bind(node.name)
         elif isinstance(node, ast.Import | ast.ImportFrom):
@@ -84,9 +89,10 @@ class Names:
                     self.target(item.optional_vars)
             self.block(node.body)
         elif isinstance(node, ast.Try | ast.TryStar):
-            blocks = [node.body, *[h.body for h in node.handlers], node.orelse]
-            for block in blocks:
-                self.branches([lambda block=block: self.block(block)], exhaustive=False)
+            self.branches([lambda: self.block(node.body)], exhaustive=False)
+            for handler in node.handlers:
+                self.branches([lambda handler=handler: self.handler(handler)], exhaustive=False)
+            self.branches([lambda: self.block(node.orelse)], exhaustive=False)
             self.block(node.finalbody)
         elif isinstance(node, ast.Match):
             self.expression(node.subject)
@@ -94,6 +100,14 @@ class Names:
                 self.branches([lambda case=case: self.case(case)], exhaustive=False)
         else:
             self.expression(node)
+
+    def handler(self, node: ast.ExceptHandler) -> None:
+        """One except clause; its name is gone after it."""
+        if node.type is not None:
+            self.expression(node.type)
+        if node.name is not None:
+            self.sure.add(node.name)
+        self.block(node.body)
 
     def loop(self, node: ast.For) -> None:
         """One pass of a for loop."""
