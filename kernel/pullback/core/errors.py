@@ -336,6 +336,22 @@ def _broadcast_advice(shapes: Sequence[tuple]) -> str:
     return "axes are matched from the right and must be equal or 1: x[:, None], jnp.reshape(x, ...)."
 
 
+def traced_shape_error(shape: Any, name: str = "") -> TypeError:
+    """A shape with a traced entry."""
+    entries = shape if isinstance(shape, (tuple, list)) else (shape,)
+    tracer = next(d for d in entries if hasattr(d, "_trace"))
+    shown = ", ".join("?" if hasattr(d, "_trace") else repr(d) for d in entries)
+    prefix = f"{name}: " if name else ""
+    return TypeError(
+        _unknown_value(
+            f"{prefix}Shapes must be 1D sequences of concrete values of integer type, got "
+            f"({shown}), where ? is traced",
+            tracer,
+            "compute shapes from x.shape, which is known while tracing.",
+        )
+    )
+
+
 def axis_text(axis: int, ndim: int) -> str:
     """The message of an axis that an array does not have."""
     valid = f"axes {-ndim} to {ndim - 1}" if ndim else "no axis: it is a scalar"

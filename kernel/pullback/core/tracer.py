@@ -271,7 +271,7 @@ def axis_size(name: Any) -> int:
             return size
     raise NameError(
         f"unbound axis name: {name!r}. In scope: "
-        f"{', '.join(repr(n) for n, _ in state.axis_env) or 'none'}.\n"
+        f"{', '.join(repr(n) for n, _ in state.axis_env if n is not None) or 'none'}.\n"
         f"Instead: call the function under vmap(..., axis_name={name!r}), pmap or shard_map."
     )
 

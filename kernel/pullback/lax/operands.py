@@ -40,15 +40,11 @@ def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
         result = tuple([operator.index(d) for d in shape])
     except TypeError as error:
         entries = shape if isinstance(shape, (tuple, list)) else (shape,)
-        hint = (
-            "an entry is traced.\nInstead: compute shapes from x.shape, or mark the argument "
-            "static, jit(f, static_argnums=...)."
-            if any(isinstance(d, Tracer) for d in entries)
-            else "an entry is not an integer."
-        )
+        if any(isinstance(d, Tracer) for d in entries):
+            raise errors.traced_shape_error(shape, name) from error
         raise TypeError(
             f"{name}: Shapes must be 1D sequences of concrete values of integer type, "
-            f"got {shape!r}: {hint}"
+            f"got {shape!r}: an entry is not an integer."
         ) from error
     if any(d < 0 for d in result):
         raise TypeError(f"{name}: a shape must have nonnegative entries, got {result}")

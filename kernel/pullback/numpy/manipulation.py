@@ -53,10 +53,7 @@ def new_shape(a: Any, dims: Any) -> tuple[int, ...]:
         sizes = [promote.index_of(d, "reshape dimension") for d in dims]
     except TypeError:
         if any(isinstance(d, Tracer) for d in dims):
-            raise TypeError(
-                f"Shapes must be 1D sequences of concrete values of integer type, got {dims}.\n"
-                "Instead: compute shapes from x.shape, or mark the argument static."
-            ) from None
+            raise errors.traced_shape_error(dims) from None
         raise
     unknown = sizes.count(-1)
     if unknown > 1:

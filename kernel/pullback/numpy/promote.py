@@ -300,12 +300,7 @@ def canonical_shape(shape: Any) -> tuple[int, ...]:
     except TypeError as error:
         entries = shape if isinstance(shape, (tuple, list)) else (shape,)
         if any(isinstance(d, Tracer) for d in entries):
-            raise TypeError(
-                "Shapes must be 1D sequences of concrete values of integer type, "
-                f"got {shape!r}: an entry is traced.\n"
-                "Instead: compute shapes from x.shape, or mark the argument static, "
-                "jit(f, static_argnums=...)."
-            ) from error
+            raise errors.traced_shape_error(shape) from error
         raise TypeError(
             f"Shapes must be 1D sequences of concrete values of integer type, got {shape!r}."
         ) from None
