@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from pullback.xla import client
 
 SPY = """
 import sys, importlib.abc
@@ -69,10 +71,10 @@ session.stop()
 """
 
 
-def run(code, **env):
-    paths = os.pathsep.join(p for p in sys.path if p)
-    full = {**os.environ, "PYTHONPATH": paths, **env}
-    args = [sys.executable, "-W", "ignore", "-c", code]
+def run(code, python=sys.executable, paths=sys.path, **env):
+    path = os.pathsep.join(str(p) for p in paths if p)
+    full = {**os.environ, "PYTHONPATH": path, **env}
+    args = [python, "-W", "ignore", "-c", code]
     done = subprocess.run(args, env=full, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stderr == ""
@@ -128,11 +130,16 @@ def exchange():
 """
 
 
-@pytest.mark.skipif(not importlib.util.find_spec("jax"), reason="the real jax is not installed")
+REAL = os.environ.get("PULLBACK_JAX_PYTHON", "")
+
+
+@pytest.mark.skipif(not REAL, reason="PULLBACK_JAX_PYTHON names no Python with the real jax")
 @pytest.mark.parametrize("jax_first", [True, False])
 def test_both_work_in_one_process(tmp_path, jax_first):
     ours = EXERCISE + OUR_USE + "\nuse_ours()\n"
     theirs = "import sys\n" + JAX_USE + "\nuse_jax()\n"
     first, second = (theirs, ours) if jax_first else ("import sys\n" + ours, theirs)
     code = first + second + "\nuse_ours()\nuse_jax()\nexchange()\nuse_ours()\nprint('ok')"
-    assert run(code, PULLBACK_CACHE_DIR=str(tmp_path), JAX_PLATFORMS="cpu") == ["ok"]
+    kernel = Path(client.__file__).parents[2]
+    env = {"PULLBACK_CACHE_DIR": str(tmp_path), "JAX_PLATFORMS": "cpu"}
+    assert run(code, REAL, [kernel], **env) == ["ok"]

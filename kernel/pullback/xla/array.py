@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,6 +29,8 @@ class Array:
     __slots__ = ("__weakref__", "_buf", "_npy")
 
     __array_priority__ = 100
+
+    _npy: np.ndarray
 
     def __init__(self, buf: Any) -> None:
         self._buf = buf
@@ -178,15 +180,13 @@ class Array:
     def _value(self) -> np.ndarray:
         """The value as a read-only NumPy array; kept, so that a second conversion is free."""
         buf = self._buf
-        try:
-            npy = self._npy
-        except AttributeError:
-            npy = None
         if buf.is_deleted():
             raise _deleted_error(buf.aval)
-        if npy is None:
-            npy = self._npy = _to_numpy(self)
-        return npy
+        try:
+            return self._npy
+        except AttributeError:
+            npy = self._npy = _to_numpy(buf)
+            return npy
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         value = self._value
@@ -252,7 +252,7 @@ class Array:
         """The elements as nested lists of Python numbers."""
         return self._value.tolist()
 
-    def tobytes(self, order: str = "C") -> bytes:
+    def tobytes(self, order: Literal["C", "F", "A", "K"] = "C") -> bytes:
         """The elements' bytes."""
         return self._value.tobytes(order)
 
@@ -449,13 +449,15 @@ def _deleted_error(aval: Any) -> RuntimeError:
     )
 
 
-def _to_numpy(array: Array) -> np.ndarray:
-    sharding = array.sharding
-    buf = array._buf
-    wait(buf)
-    if len(sharding.devices) == 1:
+def _to_numpy(buf: Any) -> np.ndarray:
+    if not buf.is_ready():
+        wait(buf)
+    if isinstance(buf._sharding, compat.SingleDeviceSharding):
         return compat.to_numpy(buf)
     aval = buf.aval
+    sharding = sharding_lib.from_xla(buf._sharding)
+    if len(sharding.devices) == 1:
+        return compat.to_numpy(buf)
     shard_aval = make_aval(sharding.shard_shape(aval.shape), aval.dtype, aval.weak_type)
     if not sharding.is_fully_addressable and not sharding.is_fully_replicated:
         raise RuntimeError(

@@ -103,6 +103,13 @@ def _canonical_part(part: Any) -> Any:
     return part
 
 
+def _types_for(types: AxisType | Sequence[AxisType] | None, n_axes: int) -> tuple[AxisType, ...]:
+    """One type an axis; all Auto for None."""
+    if types is None or isinstance(types, AxisType):
+        return (types or AxisType.Auto,) * n_axes
+    return tuple(types)
+
+
 class Mesh:
     """Devices in a grid whose axes have names; compared by value; `with mesh:` makes it current.
 
@@ -132,8 +139,7 @@ class Mesh:
             )
         if len(set(names)) != len(names):
             raise ValueError(f"Mesh: an axis name stands twice in {names}")
-        types = axis_types if axis_types is not None else AxisType.Auto
-        types = (types,) * len(names) if isinstance(types, AxisType) else tuple(types)
+        types = _types_for(axis_types, len(names))
         if len(types) != len(names):
             raise ValueError(f"Mesh: {len(types)} axis types for the {len(names)} axes {names}")
         grid.flags.writeable = False
@@ -251,9 +257,7 @@ class AbstractMesh:
     ) -> None:
         self.axis_sizes = tuple(axis_sizes)
         self.axis_names = tuple(axis_names)
-        types = axis_types if axis_types is not None else AxisType.Auto
-        is_one = isinstance(types, AxisType)
-        self.axis_types = (types,) * len(self.axis_names) if is_one else tuple(types)
+        self.axis_types = _types_for(axis_types, len(self.axis_names))
         if not len(self.axis_sizes) == len(self.axis_names) == len(self.axis_types):
             raise ValueError(
                 f"AbstractMesh: sizes {self.axis_sizes}, names {self.axis_names} and types "

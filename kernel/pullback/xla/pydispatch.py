@@ -87,12 +87,12 @@ class PythonDispatch:
         return tuple(static), dynamic, named
 
     def _signature(self, leaves: list[Any], tree: Any, static: Any) -> Any:
-        parts = []
-        for leaf in leaves:
-            if type(leaf) is not self._array_type or leaf.is_deleted():
-                return None
-            parts.append((leaf.aval, leaf._sharding, leaf._committed))
-        return tree, tuple(parts), static, self._context()
+        if any(type(leaf) is not self._array_type for leaf in leaves):
+            return None
+        if any([leaf.is_deleted() for leaf in leaves]):
+            return None
+        parts = tuple([(leaf.aval, leaf._sharding, leaf._committed) for leaf in leaves])
+        return tree, parts, static, self._context()
 
     def _miss(self, key: Any, args: Any, kwargs: Any) -> Any:
         result, fast, _ = self._cache_miss(*args, **kwargs)

@@ -200,7 +200,7 @@ def dispatch_self_test() -> str | None:
             return out, FastData(loaded, tree, s, s, a, [False], [True], [None], []), False
 
         call = _cpp_pjit("self_test", None, miss, (), (), "self_test", _no_shard_arg)
-        x = device_put_buffer(np.float32(1.5).reshape(()), Type, device, committed=False)
+        x = device_put_buffer(np.array(1.5, np.float32), Type, device, committed=False)
         values = [float(to_numpy(call(x))) for _ in range(3)]
     except (AttributeError, TypeError, ValueError, RuntimeError) as e:
         return f"{type(e).__name__}: {e}"
