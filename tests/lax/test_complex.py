@@ -20,6 +20,12 @@ CASES = [
     Case("real", lax.real, (Z,), np.real),
     Case("imag", lax.imag, (Z,), np.imag),
     Case("complex", lax.complex, (X, Y), lambda x, y: (x + 1j * y).astype(np.complex64)),
+    Case(
+        "complex-broadcast",
+        lax.complex_p.bind,
+        (X, np.stack([X, Y])),
+        lambda x, y: (x + 1j * y).astype(np.complex64),
+    ),
     Case("conj", lax.conj, (Z,), np.conj),
     Case("conj-real", lax.conj, (X,), lambda x: x.astype(np.complex64)),
     Case("abs", lax.abs, (X,), np.abs),
@@ -43,6 +49,12 @@ def test_operation(case: Case) -> None:
 )
 def test_transposes_by_inner_product(fun: object, args: list) -> None:
     harness.check_transpose(fun, args)
+
+
+def test_tangent_of_one_part_has_the_shape_of_both() -> None:
+    fun = lambda x: lax.complex_p.bind(x, np.stack([X, Y]))
+    _, t = pb.jvp(fun, (X,), (np.ones(3, np.float32),))
+    np.testing.assert_array_equal(t, np.ones((2, 3)))
 
 
 # What JAX 0.10.2 gives (asked once, the numbers below are the definition of the convention).

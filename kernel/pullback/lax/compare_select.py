@@ -30,6 +30,7 @@ from pullback.lax.families import (
     describe,
     kind_of,
     match_shape,
+    nary_batch,
     operands,
     unary,
     unbroadcast,
@@ -181,18 +182,13 @@ def _select_n_transpose(ct: Any, which: Any, *cases: Any) -> list[Any]:
     return cts
 
 
-def _nary_batch(axis: Any, args: Sequence[Any], dims: Sequence[int | None]) -> tuple[Any, int]:
-    aligned, dim = align(args, dims)
-    return select_n_p.bind(*aligned), dim
-
-
 select_n_p = Primitive(
     name="select_n",
     abstract=_select_n_abstract,
     lower=_select_n_lower,
     jvp=_select_n_jvp,
     transpose=_select_n_transpose,
-    batch=_nary_batch,
+    batch=nary_batch(lambda: select_n_p),
     doc="cases[which], elementwise; indices out of range take the nearest case; linear in cases",
 )
 

@@ -337,7 +337,7 @@ def _integer_pow_lower(ctx: Any, x: Any, *, y: int) -> Any:
     aval = ctx.aval_out
     if y == 0:
         return ctx.const(1, aval)
-    power, result, n = x, None, abs_int(y)
+    power, result, n = x, None, -y if y < 0 else y
     while n:
         if n & 1:
             result = power if result is None else ctx.hlo.multiply(result, power)
@@ -345,11 +345,6 @@ def _integer_pow_lower(ctx: Any, x: Any, *, y: int) -> Any:
         if n:
             power = ctx.hlo.multiply(power, power)
     return ctx.hlo.divide(ctx.const(1, aval), result) if y < 0 else result
-
-
-def abs_int(n: int) -> int:
-    """The absolute value of a Python int (the module's own `abs` is the array function)."""
-    return -n if n < 0 else n
 
 
 def _integer_pow_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, y: int) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core import dtypes
+from pullback.core import dtypes, errors
 from pullback.core.aval import ShapedArray, is_arraylike, make_aval, typeof
 from pullback.core.batching import move_dim
 from pullback.core.jvp import Zero, add_tangents, is_zero, zero_jvp, zero_of
@@ -107,11 +107,8 @@ def broadcast_shapes(name: str, avals: Sequence[ShapedArray]) -> tuple[int, ...]
     for aval in avals:
         for axis, size in enumerate(aval.shape, rank - aval.ndim):
             if size != 1 and out[axis] not in (1, size):
-                shapes = ", ".join(describe(a) for a in avals)
-                raise TypeError(
-                    f"{name}: incompatible shapes for broadcasting: {shapes} "
-                    f"(sizes {out[axis]} and {size} on axis {axis})."
-                )
+                types = [describe(a) for a in avals]
+                raise errors.broadcast_error(name, types, [a.shape for a in avals])
             if size != 1:
                 out[axis] = size
     return tuple(out)
@@ -293,7 +290,9 @@ def unary(
         result = prim.bind(x, **params)
         if is_zero(t):
             return result, zero_of(result)
-        return result, mul_p.bind(t, d(result, x)) if d is not None else dt(t, result, x)  # type: ignore[misc]
+        if dt is not None:
+            return result, dt(t, result, x)
+        return result, mul_p.bind(t, d(result, x))  # type: ignore[misc]
 
     differentiable = d is not None or dt is not None
     rule = jvp if differentiable else zero_jvp(lambda: prim) if constant else None
@@ -331,8 +330,8 @@ def nary(
         name: its name.
         op: the operation, or a lowering function.
         accepts: per operand the kinds of dtype it takes.
-        d: per operand (t, out, *operands, **params) -> the part of the tangent due to t, linear in
-            t; None for an operand without derivative.
+        d: per operand (t, out, *operands) -> the part of the tangent due to t, linear in t; None
+            for an operand without derivative.
         linear: whether it is linear in all operands together, so tangents go through it.
         constant: whether it is constant almost everywhere.
         transpose: the transpose rule.
@@ -355,8 +354,8 @@ def nary(
         weak = all(a.weak_type for a in avals)
         return make_aval(shape, _result_dtype(out, avals[0].dtype), weak)
 
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
-        result = prim.bind(*primals, **params)
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        result = prim.bind(*primals)
         total: Any = zero_of(result)
         for position, (t, part) in enumerate(zip(tangents, d, strict=True)):  # type: ignore[arg-type]
             if is_zero(t):
@@ -366,14 +365,15 @@ def nary(
                     f"{name} has no derivative with respect to operand {names[position]}.\n"
                     f"Instead: apply stop_gradient to it, or give a custom_jvp rule."
                 )
-            total = add_tangents(total, part(t, result, *primals, **params))
+            total = add_tangents(total, part(t, result, *primals))
         return result, total
 
     def linear_rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         result = prim.bind(*primals)
         if all(map(is_zero, tangents)):
             return result, zero_of(result)
-        return result, prim.bind(*[zero_scalar(t.aval) if is_zero(t) else t for t in tangents])
+        t_out = prim.bind(*[zero_scalar(t.aval) if is_zero(t) else t for t in tangents])
+        return result, match_shape(t_out, typeof(result).shape)
 
     rule = jvp if d is not None else linear_rule if linear else None
     prim = Primitive(
@@ -443,7 +443,7 @@ def operands(name: str, *args: Any) -> tuple[Any, ...]:
         TypeError: an argument is no array, or ranks differ and none is a scalar.
     """
     aval = getattr(args[0], "aval", None)
-    if aval is not None and all([getattr(x, "aval", None) is aval for x in args[1:]]):
+    if aval is not None and all(getattr(x, "aval", None) is aval for x in args[1:]):
         return args
     for position, x in enumerate(args):
         check_operand(name, x, position)

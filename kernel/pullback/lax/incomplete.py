@@ -85,8 +85,22 @@ def _gamma_prefix(a: Any, x: Any) -> Any:
     return select(gt(a, 20.0), stirling, plain)
 
 
-def _gamma_series(a: Any, x: Any, active: Any) -> _Sum:
+def _gamma_series(a: Any, x: Any, active: Any) -> Any:
     """S with P = x**a e**-x / gamma(a+1) S: the sum of x**n / ((a+1) ... (a+n))."""
+    one, eps = full_like(a, 1.0), _eps(a)
+
+    def body(state: tuple) -> tuple:
+        active, r, term, total = state
+        r = add(r, 1.0)
+        term = mul(term, div(x, r))
+        total = add(total, term)
+        return bitwise_and(active, gt(term, mul(total, eps))), r, term, total
+
+    return _iterate(body, (active, a, one, one))[3]
+
+
+def _gamma_series_slope(a: Any, x: Any, active: Any) -> _Sum:
+    """The same sum with its derivative by a, whose terms have the factor -sum of 1/(a+k)."""
     one, zero, eps = full_like(a, 1.0), full_like(a, 0.0), _eps(a)
 
     def body(state: tuple) -> tuple:
@@ -105,8 +119,26 @@ def _gamma_series(a: Any, x: Any, active: Any) -> _Sum:
     return _Sum(state[3], state[5])
 
 
-def _gamma_fraction(a: Any, x: Any, active: Any) -> _Sum:
+def _gamma_fraction(a: Any, x: Any, active: Any) -> Any:
     """C with Q = x**a e**-x / gamma(a) C: 1/(x+1-a - 1(1-a)/(x+3-a - 2(2-a)/(x+5-a - ...)))."""
+    zero, one, eps = full_like(a, 0.0), full_like(a, 1.0), _eps(a)
+    b1 = add(sub(x, a), 1.0)
+    inverse = div(1.0, b1)
+
+    def body(state: tuple) -> tuple:
+        # Numerators a0, value and denominators b0, 1 of two convergents.
+        active, n, value, a0, b0 = state
+        bn, an = add(b1, mul(n, 2.0)), mul(n, sub(a, n))
+        scale = div(1.0, add(bn, mul(an, b0)))
+        new = mul(add(mul(bn, value), mul(an, a0)), scale)
+        going = bitwise_and(gt(abs(sub(new, value)), mul(abs(new), eps)), lt(n, _MAX_TERMS))
+        return bitwise_and(active, going), add(n, 1.0), new, mul(value, scale), scale
+
+    return _iterate(body, (active, one, inverse, zero, inverse))[2]
+
+
+def _gamma_fraction_slope(a: Any, x: Any, active: Any) -> _Sum:
+    """The same fraction with its derivative by a."""
     zero, one, eps = full_like(a, 0.0), full_like(a, 1.0), _eps(a)
     b1 = add(sub(x, a), 1.0)
     inverse = div(1.0, b1)
@@ -173,8 +205,8 @@ def _gamma_tails(a: Any, x: Any) -> tuple[_GammaCase, Any, Any]:
     """The case, and the tail that each method gives: P by the series, Q by the fraction."""
     case = _gamma_case(a, x)
     prefix = _gamma_prefix(case.a, case.x)
-    lower = mul(prefix, _gamma_series(case.a, case.x, case.by_series).value)
-    upper = mul(mul(prefix, case.a), _gamma_fraction(case.a, case.x, case.by_fraction).value)
+    lower = mul(prefix, _gamma_series(case.a, case.x, case.by_series))
+    upper = mul(mul(prefix, case.a), _gamma_fraction(case.a, case.x, case.by_fraction))
     return case, lower, upper
 
 
@@ -200,8 +232,8 @@ def igammac(a: Any, x: Any) -> Any:
 def _gamma_slopes(a: Any, x: Any) -> tuple[_GammaCase, Any, Any]:
     """d log-weighted tails by a: of P by the series over its prefix, of Q by the fraction."""
     case = _gamma_case(a, x)
-    series = _gamma_series(case.a, case.x, case.by_series)
-    fraction = _gamma_fraction(case.a, case.x, case.by_fraction)
+    series = _gamma_series_slope(case.a, case.x, case.by_series)
+    fraction = _gamma_fraction_slope(case.a, case.x, case.by_fraction)
     log_x = log(case.x)
     by_series = add(mul(series.value, sub(log_x, digamma(add(case.a, 1.0)))), series.slope)
     by_fraction = add(mul(fraction.value, sub(log_x, digamma(case.a))), fraction.slope)
