@@ -120,6 +120,7 @@ def _clear(reference: weakref.ref[Any]) -> None:
     call = reference()
     if call is not None:
         call._jit.traces.clear()
+        call._jit.quick.clear()
         call._clear_cache()
 
 

@@ -196,6 +196,9 @@ class JitFunction:
         self.options = options
         self.name = name_of(fun)
         self.traces: dict[tuple, TracedProgram] = {}
+        # Calls with numbers or NumPy arrays among the arguments, which C++ leaves to us:
+        # signature -> (run, which inputs are passed, constants' buffers, the result's structure).
+        self.quick: dict[tuple, tuple] = {}
 
     def split(self, args: tuple, kwargs: dict) -> tuple[tuple, dict, tuple, dict]:
         """Dynamic positional, dynamic named, static positional (number, value), static named."""
@@ -329,13 +332,50 @@ class JitFunction:
         """What the C++ dispatcher calls for a signature that it does not know."""
         if config.jax_disable_jit:
             return self.fun(*args, **kwargs), None, False
+        signature = self._signature(args, kwargs) if state.trace is eval_trace else None
+        if signature is not None:
+            key, bufs = signature
+            entry = self.quick.get(key)
+            if entry is not None:
+                run, kept, consts, out_tree, _ = entry
+                passed = [b for b, keep in zip(bufs, kept, strict=True) if keep]
+                outs = [Array(b) for b in run([*consts, *passed])]
+                return pytree.tree_unflatten(out_tree, outs), None, False
         program, leaves = self.trace(args, kwargs)
         if state.trace is not eval_trace:
             return self._bind(program, leaves), None, False
         for x in leaves:
             if isinstance(x, Tracer):
                 raise errors.UnexpectedTracerError(x)
-        return self._call(program, leaves, args, kwargs)
+        return self._call(program, leaves, signature)
+
+    def _signature(self, args: tuple, kwargs: dict) -> tuple[tuple, list[Any]] | None:
+        """A key for the quick path and the arguments' buffers; None where it does not apply."""
+        options = self.options
+        if options.device is not None or options.donate_argnums or options.donate_argnames:
+            return None
+        static: tuple = ()
+        nums, names = options.static_argnums, options.static_argnames
+        if nums or names:
+            if any(n < 0 for n in nums):
+                return None
+            static = (
+                *[(n, type(args[n]), args[n]) for n in nums if n < len(args)],
+                *[(k, type(v), v) for k, v in kwargs.items() if k in names],
+            )
+            args = tuple([a for i, a in enumerate(args) if i not in nums])
+            kwargs = {k: v for k, v in kwargs.items() if k not in names}
+        leaves, tree = pytree.tree_flatten((args, kwargs))
+        bufs = dispatch.home_buffers(leaves)
+        if bufs is None or dispatch.after_run:
+            return None
+        # Avals are interned and kept alive by the entry, so that their ids may stand for them.
+        key = (tree, static, config.trace_key(), client.default_device(), *[id(b.aval) for b in bufs])
+        try:
+            hash(key)
+        except TypeError:  # an unhashable static argument: the slow path says which
+            return None
+        return key, bufs
 
     def _bind(self, program: TracedProgram, leaves: list[Any]) -> Any:
         if self.options.inline:
@@ -345,7 +385,7 @@ class JitFunction:
         return pytree.tree_unflatten(program.out_tree, outs)
 
     def _call(
-        self, program: TracedProgram, leaves: list[Any], args: tuple, kwargs: dict
+        self, program: TracedProgram, leaves: list[Any], signature: tuple | None
     ) -> tuple[Any, Any, bool]:
         mesh = spmd.find_mesh(program.closed)
         if mesh is not None:
@@ -366,6 +406,18 @@ class JitFunction:
         compiled, kept = self.compiled(program, device, committed)
         outs = compiled([b for b, keep in zip(bufs, kept, strict=True) if keep])
         result = pytree.tree_unflatten(program.out_tree, outs)
+        if signature is not None and not committed:
+            n_consts = len(program.consts)
+            consts = [b for b, keep in zip(bufs[:n_consts], kept, strict=False) if keep]
+            if len(self.quick) >= 256:
+                self.quick.pop(next(iter(self.quick)))
+            self.quick[signature[0]] = (
+                compiled.run_bufs,
+                kept[n_consts:],
+                consts,
+                program.out_tree,
+                [b.aval for b in signature[1]],
+            )
         return result, self._fast_data(program, leaves, bufs, compiled, kept, result), False
 
     def compiled(

@@ -222,6 +222,29 @@ _fast_scalars: dict[tuple, Any] = {}
 _HASHED_SCALARS = frozenset({int, float, np.float32, np.float64, np.int32, np.int64})
 
 
+def home_buffers(values: Sequence[Any]) -> list[Any] | None:
+    """The buffers of concrete values on the default device; None if one is traced or elsewhere."""
+    device = client.default_device()
+    home = compat.single_device_sharding(device)
+    bufs = []
+    for x in values:
+        kind = type(x)
+        if kind is Array:
+            buf = x._buf
+            if buf._sharding is not home or buf.is_deleted():
+                return None
+        elif kind in _HASHED_SCALARS and x != 0:
+            buf = _fast_scalars.get((kind, x, device, config.jax_enable_x64)) or _fast_scalar(
+                x, device
+            )
+        elif isinstance(x, np.ndarray | np.generic | bool | int | float | complex):
+            buf = to_buffer(x, device)
+        else:
+            return None
+        bufs.append(buf)
+    return bufs
+
+
 def _fast_scalar(x: Any, device: Any) -> Any:
     if len(_fast_scalars) >= _SCALAR_LIMIT:
         _fast_scalars.clear()
