@@ -159,11 +159,18 @@ class Jaxpr:
         )
 
     def __str__(self) -> str:
-        from pullback.core.pretty import print_jaxpr
-
-        return print_jaxpr(self)
+        return printing.text(self)
 
     __repr__ = __str__
+
+
+class _Printing:
+    """The text of a jaxpr; provided by core/pretty.py."""
+
+    text: Callable[[Jaxpr], str]
+
+
+printing = _Printing()
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)

@@ -16,7 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.jaxpr import ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var, inner_jaxprs
+from pullback.core.jaxpr import (
+    ClosedJaxpr,
+    DropVar,
+    Eqn,
+    Jaxpr,
+    Literal,
+    Var,
+    inner_jaxprs,
+    printing,
+)
 
 WIDTH = 80
 
@@ -300,3 +309,6 @@ def variable_names(jaxpr: Jaxpr) -> dict[Var, str]:
     printer = _Printer(jaxpr)
     printer.document()
     return printer.names.names
+
+
+printing.text = print_jaxpr

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+import pullback.core.pretty  # noqa: F401  (provides the text of jaxprs)
 from pullback.core import errors
 from pullback.core.aval import ShapedArray, typeof
 from pullback.core.jaxpr import Atom, DropVar, Eqn, Jaxpr, Literal, Var
