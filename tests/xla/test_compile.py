@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from pullback.core.aval import make_aval
-from pullback.core.config import config
+from pullback.core.config import config, log_compiles
 from pullback.xla import client, compat, compile, disk_cache
 from pullback.xla.array import Array, array_from_numpy
 from pullback.xla.compile import cache_key, compile_module, is_tiny_and_exact
@@ -339,3 +339,25 @@ def test_loading_is_much_faster_than_compiling(module, events):
     start = time.perf_counter()
     build(module(5000, "power"))
     assert sources(events)[1] == "disk" and time.perf_counter() - start < events[0].seconds
+
+
+def test_compilations_are_logged_when_asked(module, events, caplog):
+    build(module(5))
+    assert caplog.records == []
+    with log_compiles(True):
+        kept = build(module(5)), build(module(6))
+    assert [r.getMessage().split(" in ")[0] for r in caplog.records] == [
+        "f: loaded from disk",
+        "f: compiled",
+    ]
+    assert len(kept) == 2
+
+
+def test_programs_are_written_out_when_asked(module, events, tmp_path):
+    config.update("jax_dump_ir_to", str(tmp_path / "ir"))
+    try:
+        compile_module(module(5), name="a/<b>", devices=tuple(client.devices()[:1]))
+    finally:
+        config.update("jax_dump_ir_to", "")
+    (file,) = (tmp_path / "ir").iterdir()
+    assert file.name.endswith("_a_b_.mlir") and "stablehlo.add" in file.read_text()

@@ -7,8 +7,11 @@ Tested in tests/xla/test_compile.py.
 from __future__ import annotations
 
 import hashlib
+import itertools
+import logging
 import math
 import os
+import re
 import signal
 import threading
 import time
@@ -16,6 +19,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from pullback.core.config import config
@@ -122,6 +126,8 @@ def compile_module(
     """
     start = time.perf_counter()
     module = _as_module(module)
+    if config.jax_dump_ir_to:
+        _dump(module, name, Path(config.jax_dump_ir_to))
     overrides = tuple(sorted((compiler_options or _own_options(module, devices)).items()))
     level = config.jax_optimization_level
     options = compat.compile_options(devices, num_replicas, num_partitions, overrides, level)
@@ -202,7 +208,22 @@ def _interrupt_deferred() -> Iterator[None]:
             handler(*caught[0])
 
 
+_log = logging.getLogger(__name__)
+_dumps = itertools.count()
+
+
+def _dump(module: Any, name: str, folder: Path) -> None:
+    """Write a module as text to `<folder>/<number>_<name>.mlir` (config.jax_dump_ir_to)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    plain = re.sub(r"[^\w.-]+", "_", name)
+    file = folder / f"{next(_dumps):04d}_{plain}.mlir"
+    file.write_text(module.operation.get_asm(enable_debug_info=True), encoding="utf-8")
+
+
 def _report(event: CompileEvent) -> None:
+    if config.jax_log_compiles:
+        how = {"compiled": "compiled", "disk": "loaded from disk", "memory": "found in memory"}
+        _log.warning("%s: %s in %.3f s", event.name, how[event.source], event.seconds)
     for observer in tuple(on_compile):
         observer(event)
 
