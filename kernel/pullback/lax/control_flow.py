@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core import pytree
-from pullback.core.aval import ShapedArray, make_aval, tangent_aval, typeof
+from pullback.core.aval import ShapedArray, abstract_token, make_aval, tangent_aval, typeof
 from pullback.core.batching import AxisData, bdim_at_front
 from pullback.core.call import (
     batch_jaxpr,
@@ -49,10 +49,26 @@ def _cond_abstract(
 def _cond_lower(
     ctx: Any, index: Any, *values: Any, branches: tuple[Jaxpr, ...], **params: Any
 ) -> list[Any]:
-    op = ctx.hlo.CaseOp([ctx.type(a) for a in ctx.avals_out], index, len(branches))
+    ordered = any(ctx.is_ordered(b) for b in branches)
+    types = [ctx.type(a) for a in ctx.avals_out]
+    before = None
+    if ordered:
+        before = ctx.token()
+        types.append(ctx.type(abstract_token))
+    op = ctx.hlo.CaseOp(types, index, len(branches))
+
+    def fill(inner: Any, branch: Jaxpr) -> list[Any]:
+        if not ordered:
+            return inner.call(branch, values, name=branch.debug_name)
+        inner.set_token(before)
+        return [*inner.call(branch, values, name=branch.debug_name), inner.token()]
+
     for region, branch in zip(op.regions, branches, strict=True):
-        ctx.region(region, [], lambda inner, b=branch: inner.call(b, values, name=b.debug_name))
-    return list(op.results)
+        ctx.region(region, [], lambda inner, b=branch: fill(inner, b))
+    results = list(op.results)
+    if ordered:
+        ctx.set_token(results.pop())
+    return results
 
 
 def extended(jaxpr: Jaxpr, n_lead: Sequence[ShapedArray], keep: Sequence[int]) -> Jaxpr:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.aval import ShapedArray, make_aval
+from pullback.core.aval import ShapedArray, abstract_token, make_aval
 from pullback.core.jaxpr import Jaxpr
 
 _COUNTER = make_aval((), np.dtype(np.int32))
@@ -114,12 +114,19 @@ def _while(
     n_c, n_h, n_x = len(consts), len(carry), len(xs)
     avals = [_COUNTER, *ctx.avals_in, *loop.ys_avals]
     init = [ctx.const(np.int32(0)), *consts, *carry, *xs, *ys]
+    ordered = ctx.is_ordered(loop.jaxpr)
+    if ordered:
+        avals.append(abstract_token)
+        init.append(ctx.token())
     op = hlo.WhileOp([ctx.type(a) for a in avals], init)
 
     def condition(inner: Any, counter: Any, *_: Any) -> list[Any]:
         return [less_than(inner, counter, inner.const(np.int32(stop)))]
 
     def body(inner: Any, counter: Any, *state: Any) -> list[Any]:
+        if ordered:
+            inner.set_token(state[-1])
+            state = state[:-1]
         c = state[:n_c]
         h, x, y = (
             state[n_c : n_c + n_h],
@@ -130,9 +137,11 @@ def _while(
         for _ in range(unroll):
             h, y = loop.step(inner, loop.position(inner, counter), c, h, x, y)
             counter = inner.hlo.add(counter, one)
-        return [counter, *c, *h, *x, *y]
+        return [counter, *c, *h, *x, *y, *([inner.token()] if ordered else [])]
 
     ctx.region(op.regions[0], avals, condition)
     ctx.region(op.regions[1], avals, body)
     results = list(op.results)[1:]
+    if ordered:
+        ctx.set_token(results.pop())
     return results[n_c : n_c + n_h], results[n_c + n_h + n_x :]

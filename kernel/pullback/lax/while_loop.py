@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core import pytree
-from pullback.core.aval import ShapedArray, make_aval, tangent_aval, typeof
+from pullback.core.aval import ShapedArray, abstract_token, make_aval, tangent_aval, typeof
 from pullback.core.batching import AxisData, bdim_at_front
 from pullback.core.call import batch_jaxpr, cached, closed_jaxpr, jvp_jaxpr
 from pullback.core.config import config
@@ -38,16 +38,29 @@ def _while_lower(
     body_jaxpr: Jaxpr,
     body_nconsts: int,
 ) -> list[Any]:
-    op = ctx.hlo.WhileOp([ctx.type(a) for a in ctx.avals_in], list(values))
+    avals, init = list(ctx.avals_in), list(values)
+    if ctx.is_ordered(cond_jaxpr):
+        raise NotImplementedError(
+            "while_loop: ordered side effects in cond_fun are not supported.\n"
+            "Instead: put them into body_fun, or use ordered=False."
+        )
+    ordered = ctx.is_ordered(body_jaxpr)
+    if ordered:
+        avals.append(abstract_token)
+        init.append(ctx.token())
+    op = ctx.hlo.WhileOp([ctx.type(a) for a in avals], init)
     n_fixed = cond_nconsts + body_nconsts
+    n_carry = len(body_jaxpr.outvars)
 
     def condition(inner: Any, *state: Any) -> list[Any]:
-        consts, carry = state[:cond_nconsts], state[n_fixed:]
+        consts, carry = state[:cond_nconsts], state[n_fixed : n_fixed + n_carry]
         (pred,) = inner.call(cond_jaxpr, [*consts, *carry], name="cond")
         return [_any(inner, pred, cond_jaxpr.out_avals[0])]
 
     def body(inner: Any, *state: Any) -> list[Any]:
-        consts, carry = state[cond_nconsts:n_fixed], state[n_fixed:]
+        if ordered:
+            inner.set_token(state[-1])
+        consts, carry = state[cond_nconsts:n_fixed], state[n_fixed : n_fixed + n_carry]
         new = inner.call(body_jaxpr, [*consts, *carry], name="body")
         pred_aval = cond_jaxpr.out_avals[0]
         if pred_aval.shape:
@@ -56,11 +69,13 @@ def _while_lower(
                 _choose(inner, tests[0], pred_aval, n, o, a)
                 for n, o, a in zip(new, carry, ctx.avals_out, strict=True)
             ]
-        return [*state[:n_fixed], *new]
+        return [*state[:n_fixed], *new, *([inner.token()] if ordered else [])]
 
-    ctx.region(op.regions[0], ctx.avals_in, condition)
-    ctx.region(op.regions[1], ctx.avals_in, body)
-    return list(op.results)[n_fixed:]
+    ctx.region(op.regions[0], avals, condition)
+    ctx.region(op.regions[1], avals, body)
+    if ordered:
+        ctx.set_token(op.results[len(avals) - 1])
+    return list(op.results)[n_fixed : n_fixed + n_carry]
 
 
 def _any(ctx: Any, pred: Any, aval: ShapedArray) -> Any:

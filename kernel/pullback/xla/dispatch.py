@@ -18,6 +18,7 @@ from pullback.core.jaxpr import Eqn, Jaxpr, Var, inner_jaxprs
 from pullback.core.tracer import Primitive, Tracer, backend, eval_trace
 from pullback.xla import client, compat, spmd
 from pullback.xla.array import Array
+from pullback.xla.callbacks import run_to_end
 from pullback.xla.compile import Executable, compile_module
 from pullback.xla.lowering import LoweredModule, lower_module
 
@@ -101,10 +102,25 @@ def _devices_text(sharding: Any) -> str:
 class CompiledJaxpr:
     """An executable of a jaxpr for one device with what is needed to call it from Python."""
 
-    __slots__ = ("device", "executable", "handlers", "in_avals", "lowered", "out_avals", "run_bufs")
+    __slots__ = (
+        "device",
+        "executable",
+        "handlers",
+        "has_callbacks",
+        "in_avals",
+        "lowered",
+        "out_avals",
+        "run_bufs",
+    )
 
     def __init__(
-        self, executable: Executable, in_avals: Any, out_avals: Any, device: Any, committed: bool
+        self,
+        executable: Executable,
+        in_avals: Any,
+        out_avals: Any,
+        device: Any,
+        committed: bool,
+        has_callbacks: bool = False,
     ) -> None:
         sharding = compat.single_device_sharding(device)
         self.executable = executable
@@ -112,9 +128,12 @@ class CompiledJaxpr:
         self.out_avals = out_avals
         self.device = device
         self.handlers = [compat.result_handler(a, sharding, committed) for a in out_avals]
+        self.has_callbacks = has_callbacks
         execute, handlers = executable.loaded.execute_sharded, self.handlers
 
         def run_bufs(bufs: list[Any]) -> list[Any]:
+            if has_callbacks:
+                return run_to_end(execute, bufs, handlers)
             return execute(bufs).consume_with_handlers(handlers)
 
         self.run_bufs = run_bufs
@@ -143,7 +162,9 @@ def compile_lowered(
         callbacks=lowered.callbacks,
         compiler_options=compiler_options,
     )
-    return CompiledJaxpr(executable, list(in_avals), list(out_avals), device, committed)
+    return CompiledJaxpr(
+        executable, list(in_avals), list(out_avals), device, committed, bool(lowered.callbacks)
+    )
 
 
 def compile_jaxpr(
@@ -280,7 +301,7 @@ def _compile_primitive(
     if prim.multiple_results:
 
         def run(bufs: list[Any]) -> Any:
-            return [Array(b) for b in execute(bufs).consume_with_handlers(keep.handlers)]
+            return [Array(b) for b in keep.run_bufs(bufs)]
 
     else:
 

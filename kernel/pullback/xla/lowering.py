@@ -13,8 +13,8 @@ import ml_dtypes
 import numpy as np
 
 from pullback.core import dtypes
-from pullback.core.aval import ShapedArray, make_aval, typeof
-from pullback.core.jaxpr import Eqn, Jaxpr, Literal
+from pullback.core.aval import ShapedArray, abstract_token, make_aval, typeof
+from pullback.core.jaxpr import Eqn, Jaxpr, Literal, inner_jaxprs
 from pullback.core.stage import trace_to_jaxpr
 from pullback.core.tracer import eval_context
 from pullback.xla import compat
@@ -66,7 +66,9 @@ def element_type(dtype: Any) -> Any:
 
 
 def tensor_type(aval: ShapedArray) -> Any:
-    """The MLIR tensor type of an aval; needs the MLIR context."""
+    """The MLIR tensor type of an aval (or the token type); needs the MLIR context."""
+    if aval is abstract_token:
+        return compat.mlir().stablehlo.TokenType.get()
     return compat.mlir().ir.RankedTensorType.get(aval.shape, element_type(aval.dtype))
 
 
@@ -99,6 +101,7 @@ class ModuleContext:
     n_channels: int = 0
     axis_groups: dict[Any, Any] = field(default_factory=dict)
     keepalives: list[Any] = field(default_factory=list)
+    token: Any = None
 
     def unique_name(self, name: str) -> str:
         """A symbol not used yet."""
@@ -198,8 +201,11 @@ class LoweringContext:
         return self.hlo.broadcast_in_dim(tensor_type(out), value, self.dims(dims))
 
     def call(self, jaxpr: Jaxpr, values: Sequence[Any], name: str = "") -> list[Any]:
-        """Call a jaxpr (without constvars); it becomes one function of the module."""
-        if len(jaxpr.eqns) <= 1:
+        """Call a jaxpr (without constvars); it becomes one function of the module.
+
+        One with ordered side effects is written in place, so that they stay in one chain.
+        """
+        if len(jaxpr.eqns) <= 1 or has_ordered_effects(jaxpr):
             return lower_jaxpr(self.module_context, jaxpr, values)
         fn = self.module_context.functions.get(jaxpr)
         if fn is None:
@@ -207,6 +213,20 @@ class LoweringContext:
         outs = [tensor_type(a) for a in jaxpr.out_avals]
         symbol = self.ir.FlatSymbolRefAttr.get(fn)
         return list(self.func.CallOp(outs, symbol, list(values)).results)
+
+    def token(self) -> Any:
+        """The token after the last ordered side effect."""
+        if self.module_context.token is None:
+            self.module_context.token = self.hlo.create_token()
+        return self.module_context.token
+
+    def is_ordered(self, jaxpr: Jaxpr) -> bool:
+        """Whether a program has side effects whose order is to be kept."""
+        return has_ordered_effects(jaxpr)
+
+    def set_token(self, token: Any) -> None:
+        """Make the next ordered side effect come after the one that gave `token`."""
+        self.module_context.token = token
 
     def inline(self, jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
         """Write a jaxpr's equations (without constvars) in place."""
@@ -293,6 +313,18 @@ class LoweringContext:
         """Register a Python function of the program; its index for the custom call."""
         self.module_context.callbacks.append(function)
         return len(self.module_context.callbacks) - 1
+
+
+def has_ordered_effects(jaxpr: Jaxpr) -> bool:
+    """Whether a program has side effects whose order is to be kept."""
+    found = jaxpr.cache.get("ordered")
+    if found is None:
+        found = any(
+            bool(e.params.get("ordered")) or any(map(has_ordered_effects, inner_jaxprs(e.params)))
+            for e in jaxpr.eqns
+        )
+        jaxpr.cache["ordered"] = found
+    return found
 
 
 def _layouts_attr(ir: Any, layouts: Sequence[Sequence[int]]) -> Any:

@@ -16,6 +16,7 @@ from pullback.core.config import config
 from pullback.core.jaxpr import Jaxpr, Literal, inner_jaxprs
 from pullback.xla import compat
 from pullback.xla.array import Array
+from pullback.xla.callbacks import run_to_end
 from pullback.xla.compile import compile_module
 from pullback.xla.lowering import lower_module
 from pullback.xla.mesh import Mesh, P, PartitionSpec
@@ -92,7 +93,7 @@ def _result_shardings(jaxpr: Jaxpr, mesh: Mesh) -> list[NamedSharding | None]:
 class SpmdProgram:
     """A jaxpr compiled for the devices of a mesh, with where its inputs and results lie."""
 
-    __slots__ = ("executable", "handlers", "in_shardings")
+    __slots__ = ("executable", "handlers", "has_callbacks", "in_shardings")
 
     def __init__(self, jaxpr: Jaxpr, mesh: Mesh, in_shardings: list[Sharding], name: str) -> None:
         lowered = lower_module(
@@ -101,6 +102,7 @@ class SpmdProgram:
         out_shardings = _result_shardings(jaxpr, mesh)
         _annotate(lowered.module, jaxpr, mesh, in_shardings, out_shardings)
         self.in_shardings = in_shardings
+        self.has_callbacks = bool(lowered.callbacks)
         self.executable = compile_module(
             lowered.module,
             name=name,
@@ -124,7 +126,11 @@ class SpmdProgram:
         for x, sharding in zip(values, self.in_shardings, strict=True):
             array = x if isinstance(x, Array) else np.asarray(x, typeof(x).dtype)
             bufs.append(device_put_sharded_array(array, sharding)._buf)
-        return [Array(b) for b in self.executable.execute(bufs, self.handlers)]
+        if self.has_callbacks:
+            outs = run_to_end(self.executable.loaded.execute_sharded, bufs, self.handlers)
+        else:
+            outs = self.executable.execute(bufs, self.handlers)
+        return [Array(b) for b in outs]
 
 
 def _annotate(

@@ -1,0 +1,6 @@
+"""Looking into compiled programs while they run: an index."""
+
+# ruff: noqa: F401
+
+from pullback.api.effects import debug_callback as callback
+from pullback.api.effects import debug_print as print
