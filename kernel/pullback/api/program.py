@@ -459,6 +459,8 @@ class JitFunction:
         """
         if dispatch.after_run or on_trace or self.options.device is not None:
             return None
+        if compiled.has_callbacks:
+            return None
         for x, buf in zip(leaves, bufs[len(program.consts) :], strict=True):
             if type(x) is not Array or x._buf is not buf:
                 return None

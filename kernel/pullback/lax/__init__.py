@@ -4,7 +4,19 @@
 
 # Evaluation: the core runs nothing until this is loaded.
 import pullback.xla.dispatch
-from pullback.lax.collective import all_gather_p, axis_size, ppermute_p, psum_p
+from pullback.lax.associative import associative_scan
+from pullback.lax.callback import debug_callback_p, io_callback_p, pure_callback_p
+from pullback.lax.collective import (
+    all_gather_p,
+    all_to_all_p,
+    axis_index_p,
+    axis_size,
+    pmax_p,
+    pmin_p,
+    ppermute_p,
+    psum_p,
+    reduce_scatter_p,
+)
 from pullback.lax.collective_public import (
     all_gather,
     all_to_all,
@@ -123,6 +135,7 @@ from pullback.lax.cumulative import (
     cumsum,
     cumsum_p,
 )
+from pullback.lax.custom_rules import custom_jvp_call_p, custom_lin_p, custom_vjp_call_p
 from pullback.lax.dot import (
     batch_matmul,
     dot,
@@ -208,6 +221,7 @@ from pullback.lax.gather import (
     gather_p,
     index_take,
 )
+from pullback.lax.linear_solve import custom_linear_solve, custom_root, linear_solve_p
 from pullback.lax.loops import fori_loop, map, scan
 from pullback.lax.precision import (
     DotAlgorithm,
@@ -237,6 +251,7 @@ from pullback.lax.reduce_generic import (
     reduce,
     reduce_p,
 )
+from pullback.lax.remat import checkpoint_p, name_p, optimization_barrier, optimization_barrier_p
 from pullback.lax.scan import scan_p
 from pullback.lax.scatter import (
     scatter,
@@ -325,6 +340,7 @@ from pullback.lax.special import (
     random_gamma_grad,
     regularized_incomplete_beta_p,
 )
+from pullback.lax.spmd import shard_map_p
 from pullback.lax.transcendental import (
     acos,
     acos_p,

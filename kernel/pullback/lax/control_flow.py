@@ -15,22 +15,26 @@ from pullback.core.aval import ShapedArray, abstract_token, make_aval, tangent_a
 from pullback.core.batching import AxisData, bdim_at_front
 from pullback.core.call import (
     batch_jaxpr,
-    cached,
-    closed_jaxpr,
     jvp_jaxpr,
-    linearize_jaxpr,
     transpose_jaxpr,
 )
 from pullback.core.config import config
-from pullback.core.jaxpr import Eqn, Jaxpr, Literal, Var, dce_jaxpr, dce_rules, eval_jaxpr
-from pullback.core.jvp import Zero, linear_ops, zero_of
+from pullback.core.jaxpr import Eqn, Jaxpr, Var, dce_jaxpr, dce_rules, eval_jaxpr
+from pullback.core.jvp import Zero, zero_of
 from pullback.core.tracer import Primitive, concrete_or_none
 from pullback.core.transpose import is_undefined
 from pullback.lax.branch_types import check_branches
 from pullback.lax.compare_select import clamp_p, ne_p, select_n_p
+from pullback.lax.cond_residuals import (
+    Renumbered,
+    known_branch,
+    linear_branch,
+    linearized_branches,
+    union,
+)
 from pullback.lax.convert import convert
 from pullback.lax.inner import TracedFunction, intern_jaxpr, trace_function
-from pullback.lax.scan import pick, split_at
+from pullback.lax.scan import pick
 from pullback.lax.scan_residuals import add_zero_results
 from pullback.lax.shape import broadcast_in_dim_p
 
@@ -117,17 +121,13 @@ def _nonzero(tangents: Sequence[Any]) -> list[bool]:
     return [type(t) is not Zero for t in tangents]
 
 
-def _union(flags: Sequence[Sequence[bool]]) -> list[bool]:
-    return [any(column) for column in zip(*flags, strict=True)]
-
-
 def _cond_jvp(
     primals: Any, tangents: Any, *, branches: tuple[Jaxpr, ...], **params: Any
 ) -> tuple[list, list]:
     index, *ops = primals
     nonzero = tuple(_nonzero(tangents[1:]))
     derived = [jvp_jaxpr(b, nonzero) for b in branches]
-    out_nz = _union([d[2] for d in derived])
+    out_nz = union([d[2] for d in derived])
     n_out = len(out_nz)
     avals = branches[0].out_avals
     avals = [*avals, *map(tangent_aval, avals)]
@@ -147,116 +147,16 @@ def _cond_jvp(
     ]
 
 
-def _residual_slots(per_branch: Sequence[Sequence[ShapedArray]]) -> tuple[list, list[list[int]]]:
-    """Slots that hold any branch's residuals: as many of each type as the neediest branch has."""
-    slots: list[ShapedArray] = []
-    places: list[list[int]] = []
-    for avals in per_branch:
-        free = list(range(len(slots)))
-        mine = []
-        for aval in avals:
-            kind = (aval.shape, aval.dtype)
-            at = next((s for s in free if (slots[s].shape, slots[s].dtype) == kind), None)
-            if at is None:
-                at = len(slots)
-                slots.append(aval.strip_weak_type())
-            else:
-                free.remove(at)
-            mine.append(at)
-        places.append(mine)
-    return slots, places
-
-
-def _linearized_branches(
-    branches: tuple[Jaxpr, ...], nonzero: tuple[bool, ...]
-) -> tuple[list[Any], list[bool], list[list[ShapedArray]], list[ShapedArray], list[list[int]]]:
-    splits = [linearize_jaxpr(b, nonzero) for b in branches]
-    out_nz = _union([s.out_nonzero for s in splits])
-    saved = []
-    for s in splits:
-        avals = []
-        for kind, at in s.sources:
-            if kind == "out":
-                avals.append(s.known.outvars[at].aval)
-        saved.append(avals)
-    slots, places = _residual_slots(saved)
-    return splits, out_nz, saved, slots, places
-
-
-def _known_branch(split: Any, n_out: int, slots: Sequence[ShapedArray], places: list[int]) -> Jaxpr:
-    """A branch's known part, with its residuals in their slots and zeros in the others."""
-    known = split.known
-
-    def fun(*args: Any) -> list[Any]:
-        outs = eval_jaxpr(known, (), *args)
-        values = [outs[at] for kind, at in split.sources if kind == "out"]
-        filled = dict(zip(places, values, strict=True))
-        return [
-            *outs[:n_out],
-            *(
-                convert(filled[i], a.dtype, False) if i in filled else linear_ops.zeros(a)
-                for i, a in enumerate(slots)
-            ),
-        ]
-
-    key = ("cond_known", n_out, tuple(slots), tuple(places))
-    return cached(known, key, lambda: closed_jaxpr(fun, known.in_avals, known.debug_name)[0])
-
-
-def _linear_branch(
-    split: Any,
-    out_nz: list[bool],
-    out_avals: Sequence[ShapedArray],
-    n_slots: Sequence[ShapedArray],
-    places: list[int],
-    op_avals: Sequence[ShapedArray],
-) -> tuple[Jaxpr, list[Any]]:
-    """(constants, slots, operands, tangents) -> tangents, and the constants."""
-    linear = split.linear
-    n_t = len(linear.invars) - len(split.sources)
-    tangents, residuals = linear.invars[:n_t], linear.invars[n_t:]
-    consts = [at for kind, at in split.sources if kind == "const"]
-
-    def make() -> Jaxpr:
-        slots = [Var(a) for a in n_slots]
-        operands = [Var(a) for a in op_avals]
-        lead: list[Var] = []
-        saved = iter(places)
-        renamed: dict[Any, Any] = {}
-        for var, (kind, at) in zip(residuals, split.sources, strict=True):
-            if kind == "const":
-                lead.append(var)
-                continue
-            renamed[var] = slots[next(saved)] if kind == "out" else operands[at]
-        eqns = [
-            Eqn(
-                e.primitive,
-                [v if type(v) is Literal else renamed.get(v, v) for v in e.invars],
-                e.outvars,
-                e.params,
-                e.source,
-            )
-            for e in linear.eqns
-        ]
-        outs = [v if type(v) is Literal else renamed.get(v, v) for v in linear.outvars]
-        whole = Jaxpr((), [*lead, *slots, *operands, *tangents], outs, eqns, linear.debug_name)
-        t_avals = [tangent_aval(a) for a in out_avals]
-        return add_zero_results(whole, split.out_nonzero, out_nz, t_avals)
-
-    key = ("cond_linear", tuple(out_nz), tuple(n_slots), tuple(places), tuple(op_avals))
-    return cached(linear, key, make), consts
-
-
 def _cond_linearize(
     primals: Any, tangents: Any, *, branches: tuple[Jaxpr, ...], **params: Any
 ) -> tuple[list, list]:
     index, *ops = primals
     nonzero = tuple(_nonzero(tangents[1:]))
-    splits, out_nz, _, slots, places = _linearized_branches(branches, nonzero)
+    splits, out_nz, slots, places = linearized_branches(branches, nonzero)
     n_out = len(out_nz)
     known, consts = share_consts(
         [
-            (_known_branch(s, n_out, slots, p), s.known_consts)
+            (known_branch(s, n_out, slots, p), s.known_consts)
             for s, p in zip(splits, places, strict=True)
         ]
     )
@@ -269,7 +169,7 @@ def _cond_linearize(
     position = {at: i for i, at in enumerate(kept)}
     op_avals = [typeof(ops[at]) for at in kept]
     linear = [
-        _linear_branch(_Renumbered(s, position), out_nz, branches[0].out_avals, slots, p, op_avals)
+        linear_branch(Renumbered(s, position), out_nz, branches[0].out_avals, slots, p, op_avals)
         for s, p in zip(splits, places, strict=True)
     ]
     joined, lin_consts = share_consts(linear)
@@ -290,17 +190,6 @@ def _cond_linearize(
     ]
 
 
-class _Renumbered:
-    """A branch's split with the operands that are residuals numbered among those kept."""
-
-    __slots__ = ("linear", "out_nonzero", "sources")
-
-    def __init__(self, split: Any, position: dict[int, int]) -> None:
-        self.linear = split.linear
-        self.out_nonzero = split.out_nonzero
-        self.sources = [(kind, position[at] if kind == "arg" else at) for kind, at in split.sources]
-
-
 def _cond_transpose(
     cts: Any, index: Any, *args: Any, branches: tuple[Jaxpr, ...], **params: Any
 ) -> list[Any]:
@@ -309,7 +198,7 @@ def _cond_transpose(
     linear = tuple([is_undefined(a) for a in args])
     zeros = tuple([type(ct) is Zero for ct in cts])
     derived = [transpose_jaxpr(b, linear, zeros) for b in branches]
-    there = _union([d[2] for d in derived])
+    there = union([d[2] for d in derived])
     avals = [a.aval for a in args if is_undefined(a)]
     full = [(add_zero_results(jaxpr, own, there, avals), consts) for jaxpr, consts, own in derived]
     joined, consts = share_consts(full)
@@ -332,7 +221,7 @@ def _cond_batch(
     if index_dim is not None:
         return _select_among(axis, index, index_dim, ops, dims_key, branches)
     found = [batch_jaxpr(b, axis, dims_key)[2] for b in branches]
-    mapped = _union([[d is not None for d in dims] for dims in found])
+    mapped = union([[d is not None for d in dims] for dims in found])
     out_dims = tuple([0 if m else None for m in mapped])
     joined, consts = share_consts([batch_jaxpr(b, axis, dims_key, out_dims)[:2] for b in branches])
     outs = cond_p.bind(index, *consts, *ops, branches=joined, **params)
@@ -391,7 +280,7 @@ def _cond_dce(eqn: Eqn, used: list[bool]) -> Eqn:
     branches = eqn.params["branches"]
     if all(used):
         return eqn
-    needed = _union([dce_jaxpr(b, used)[1] for b in branches])
+    needed = union([dce_jaxpr(b, used)[1] for b in branches])
     small = []
     for b in branches:
         kept, _ = dce_jaxpr(b, used, keep_inputs=True)
@@ -513,6 +402,3 @@ def switch(
     if config.jax_disable_jit and concrete_or_none(index) is not None:
         return branches[int(index)](*operands)
     return _bind_branches("switch", index, tuple(branches), operands)
-
-
-__all__ = ["cond", "cond_p", "split_at", "switch"]

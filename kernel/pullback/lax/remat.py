@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pullback.core import pytree
 from pullback.core.aval import ShapedArray
 from pullback.core.batching import AxisData
 from pullback.core.call import batch_jaxpr, cached, closed_jaxpr, jit_p, jvp_jaxpr, linearize_jaxpr
@@ -84,6 +85,12 @@ optimization_barrier_p = Primitive(
     transpose=_barrier_transpose,
     batch=lambda axis, args, dims: (optimization_barrier_p.bind(*args), list(dims)),
 )
+
+
+def optimization_barrier(operand: Any) -> Any:
+    """The operand, a pytree of arrays, across which the compiler moves no computation."""
+    leaves, tree = pytree.tree_flatten(operand)
+    return pytree.tree_unflatten(tree, optimization_barrier_p.bind(*leaves) if leaves else [])
 
 
 # What a policy saves.
