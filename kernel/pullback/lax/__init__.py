@@ -4,6 +4,7 @@
 
 # Evaluation: the core runs nothing until this is loaded.
 import pullback.xla.dispatch
+from pullback.lax import linalg
 from pullback.lax.associative import associative_scan
 from pullback.lax.callback import debug_callback_p, io_callback_p, pure_callback_p
 from pullback.lax.collective import (
