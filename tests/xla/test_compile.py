@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 
 import ml_dtypes
 import numpy as np
@@ -21,11 +22,14 @@ from pullback.xla.compile import cache_key, compile_module, is_tiny_and_exact
 
 
 @pytest.fixture
-def events(cache_dir):
+def events(cache_dir, monkeypatch):
     """The compile events of the test, with its own disk cache and an empty memory."""
     found: list = []
+    monkeypatch.setattr(compile, "_alive", weakref.WeakValueDictionary())
+    compile.clear_memory()
     compile.on_compile.append(found.append)
     yield found
+    compile.clear_memory()
     compile.on_compile.remove(found.append)
 
 
@@ -82,9 +86,19 @@ def test_memory_then_disk(module, events):
     first = build(module(5))
     assert build(module(5)) is first
     del first
+    compile.clear_memory()
     third = build(module(5))
     assert sources(events) == ["compiled", "memory", "disk"]
     assert third.source == "disk"
+
+
+def test_the_last_programs_stay_in_memory(module, events, monkeypatch):
+    monkeypatch.setattr(compile, "_RECENT_LIMIT", 2)
+    monkeypatch.setenv("PULLBACK_COMPILATION_CACHE", "0")
+    for n in (5, 6, 5, 7, 5, 6):
+        build(module(n))
+    assert sources(events) == ["compiled", "compiled", "memory", "compiled", "memory", "compiled"]
+    assert compile.memory_statistics() == {"alive": 2, "recent": 2}
 
 
 def test_moving_the_cell_does_not_recompile_but_the_place_is_kept(module, events):
@@ -112,11 +126,13 @@ def test_a_program_with_callbacks_is_never_kept(events):
 
 def test_a_foreign_program_under_the_key_is_removed(module, events):
     key = build(module(5)).key
+    compile.clear_memory()
     cache = disk_cache.current()
     cache.put(key, b"not a program")
     again = build(module(5))
     assert again.source == "compiled" and len(cache.get(key)) > 1000
     del again
+    compile.clear_memory()
     cache.put(key, b"not a program")
     config.update("jax_raise_persistent_cache_errors", True)
     try:
@@ -336,6 +352,7 @@ def test_settings_of_the_optimiser(module, events):
 
 def test_loading_is_much_faster_than_compiling(module, events):
     build(module(5000, "power"))
+    compile.clear_memory()
     start = time.perf_counter()
     build(module(5000, "power"))
     assert sources(events)[1] == "disk" and time.perf_counter() - start < events[0].seconds
@@ -343,6 +360,7 @@ def test_loading_is_much_faster_than_compiling(module, events):
 
 def test_compilations_are_logged_when_asked(module, events, caplog):
     build(module(5))
+    compile.clear_memory()
     assert caplog.records == []
     with log_compiles(True):
         kept = build(module(5)), build(module(6))

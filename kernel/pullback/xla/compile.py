@@ -6,6 +6,7 @@ Tested in tests/xla/test_compile.py.
 
 from __future__ import annotations
 
+import collections
 import hashlib
 import itertools
 import logging
@@ -94,8 +95,28 @@ class Executable:
         return self.loaded.get_compiled_memory_stats()
 
 
-# Programs of this process that are still in use, by key: the same module is not compiled twice.
+# Programs still in use, by key, and the last ones used, so that a cell run again finds its own.
 _alive: weakref.WeakValueDictionary[str, Executable] = weakref.WeakValueDictionary()
+_recent: collections.OrderedDict[str, Executable] = collections.OrderedDict()
+_RECENT_LIMIT = 64
+
+
+def clear_memory() -> None:
+    """Let go of the executables that nothing else uses."""
+    _recent.clear()
+
+
+def memory_statistics() -> dict[str, int]:
+    """How many executables are in use, and how many are kept beside them."""
+    return {"alive": len(_alive), "recent": len(_recent)}
+
+
+def _remember(key: str, executable: Executable) -> None:
+    _alive[key] = executable
+    _recent[key] = executable
+    _recent.move_to_end(key)
+    while len(_recent) > _RECENT_LIMIT:
+        _recent.popitem(last=False)
 
 
 def compile_module(
@@ -138,6 +159,7 @@ def compile_module(
     key = cache_key(module, devices, num_replicas, num_partitions, (*overrides, level))
     alive = _alive.get(key)
     if alive is not None:
+        _remember(key, alive)
         _report(CompileEvent(name, time.perf_counter() - start, "memory"))
         return alive
     cache = _disk_cache()
@@ -234,7 +256,7 @@ def _finish(
     seconds = time.perf_counter() - start
     executable = Executable(loaded, name, devices, seconds, source, key)
     if key is not None:
-        _alive[key] = executable
+        _remember(key, executable)
     _report(CompileEvent(name, seconds, source))
     return executable
 
