@@ -15,7 +15,7 @@ from pullback.core.aval import ShapedArray, typeof
 from pullback.core.jvp import linear_jvp
 from pullback.core.source import api_boundary
 from pullback.core.tracer import Primitive, Tracer
-from pullback.xla import client, compat, dispatch, transfer
+from pullback.xla import client, compat, compile, dispatch, transfer
 from pullback.xla.array import Array
 from pullback.xla.sharding import SingleDeviceSharding, leading_axis_sharding
 
@@ -134,3 +134,4 @@ def clear_caches() -> None:
     linearize.templates.clear()
     reverse.clear_caches()
     compat.clear_dispatch_caches()
+    compile.clear_memory()
