@@ -139,16 +139,16 @@ def _select_n_abstract(which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
 
 def _select_n_lower(ctx: Any, which: Any, *cases: Any) -> Any:
     aval = ctx.avals_in[0]
-    which, *cases = broadcast_operands(ctx, (which, *cases), ctx.aval_out.shape)
+    which, *choices = broadcast_operands(ctx, (which, *cases), ctx.aval_out.shape)
     if kind_of(aval.dtype) == "bool":
-        return cases[0] if len(cases) == 1 else ctx.hlo.select(which, cases[1], cases[0])
+        return choices[0] if len(cases) == 1 else ctx.hlo.select(which, choices[1], choices[0])
     full = make_aval(ctx.aval_out.shape, aval.dtype)
     less = ctx.hlo.ComparisonDirectionAttr.get("LT")
     compare_type = _compare_type(ctx, kind_of(aval.dtype), False)
 
     def choose(first: int, last: int) -> Any:
         if last - first == 1:
-            return cases[first]
+            return choices[first]
         middle = (first + last) // 2
         below = ctx.hlo.compare(which, ctx.const(middle, full), less, compare_type=compare_type)
         return ctx.hlo.select(below, choose(first, middle), choose(middle, last))
@@ -182,7 +182,7 @@ def _select_n_transpose(ct: Any, which: Any, *cases: Any) -> list[Any]:
     return cts
 
 
-select_n_p = Primitive(
+select_n_p: Primitive = Primitive(
     name="select_n",
     abstract=_select_n_abstract,
     lower=_select_n_lower,

@@ -89,7 +89,7 @@ def _complex_check(avals: Sequence[ShapedArray]) -> None:
 
 
 def _complex_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
-    cts = []
+    cts: list[Any] = []
     for part, operand in ((real_p, x), (imag_p, y)):
         if not is_undefined(operand):
             cts.append(None)
@@ -132,7 +132,7 @@ def _conj_transpose(ct: Any, x: Any) -> list[Any]:
     return [(conj_p if kind_of(x.aval.dtype) == "complex" else real_p).bind(ct)]
 
 
-conj_p = Primitive(
+conj_p: Primitive = Primitive(
     name="conj",
     abstract=_conj_abstract,
     lower=_conj_lower,
@@ -167,7 +167,7 @@ def _abs_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]
     return out, real_p.bind(mul_p.bind(t, direction))
 
 
-abs_p = Primitive(
+abs_p: Primitive = Primitive(
     name="abs",
     abstract=_abs_abstract,
     lower=_abs_lower,

@@ -77,7 +77,7 @@ def _convert_transpose(ct: Any, x: Any, *, new_dtype: Any, weak_type: bool) -> l
     return [convert_element_type_p.bind(ct, new_dtype=x.aval.dtype, weak_type=False)]
 
 
-convert_element_type_p = Primitive(
+convert_element_type_p: Primitive = Primitive(
     name="convert_element_type",
     abstract=_convert_abstract,
     lower=_convert_lower,
@@ -164,7 +164,7 @@ def _bitcast_batch(axis: Any, args: Sequence[Any], dims: Sequence[int], *, new_d
     return bitcast_convert_type_p.bind(x, new_dtype=new_dtype), 0
 
 
-bitcast_convert_type_p = Primitive(
+bitcast_convert_type_p: Primitive = Primitive(
     name="bitcast_convert_type",
     abstract=_bitcast_abstract,
     lower=_bitcast_lower,
@@ -209,7 +209,7 @@ def _reduce_precision_transpose(ct: Any, x: Any, **params: int) -> list[Any]:
     return [Zero(x.aval) if is_zero(ct) else reduce_precision_p.bind(ct, **params)]
 
 
-reduce_precision_p = Primitive(
+reduce_precision_p: Primitive = Primitive(
     name="reduce_precision",
     abstract=_reduce_precision_abstract,
     lower=_reduce_precision_lower,
@@ -254,7 +254,7 @@ def _copy_transpose(ct: Any, x: Any) -> list[Any]:
     return [ct]
 
 
-copy_p = Primitive(
+copy_p: Primitive = Primitive(
     name="copy",
     abstract=_identity_abstract,
     lower=_identity_lower,
@@ -263,7 +263,7 @@ copy_p = Primitive(
     doc="x in a buffer of its own; linear",
 )
 
-stop_gradient_p = Primitive(
+stop_gradient_p: Primitive = Primitive(
     name="stop_gradient",
     abstract=_identity_abstract,
     lower=_identity_lower,

@@ -184,7 +184,7 @@ def _div_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
     return [Zero(x.aval) if is_zero(ct) else unbroadcast(div_p.bind(ct, y), x.aval), None]
 
 
-div_p = binary(
+div_p: Primitive = binary(
     "div",
     "divide",
     NUMBER,
@@ -358,7 +358,7 @@ def _integer_pow_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, y: int)
     return out, mul_p.bind(t, mul_p.bind(power, const_like(x, y)))
 
 
-integer_pow_p = Primitive(
+integer_pow_p: Primitive = Primitive(
     name="integer_pow",
     abstract=_integer_pow_abstract,
     lower=_integer_pow_lower,

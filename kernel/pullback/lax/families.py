@@ -402,7 +402,7 @@ def _mul_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
     return [None, Zero(y.aval) if is_zero(ct) else unbroadcast(mul_p.bind(x, ct), y.aval)]
 
 
-mul_p = binary(
+mul_p: Primitive = binary(
     "mul",
     "multiply",
     NUMBER,

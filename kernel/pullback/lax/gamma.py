@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core.tracer import Primitive
 from pullback.lax.elementwise import add_p, neg_p, public_unary
 from pullback.lax.families import FLOAT, binary, const_like, mul_p, operands, unary
 
@@ -18,14 +19,14 @@ lgamma_p = unary(
     d=lambda out, x: digamma_p.bind(x),
     doc="log |gamma(x)|; d = digamma(x) dx",
 )
-digamma_p = unary(
+digamma_p: Primitive = unary(
     "digamma",
     "chlo.digamma",
     FLOAT,
     d=lambda out, x: polygamma_p.bind(const_like(x, 1), x),
     doc="the derivative of lgamma; d = polygamma(1, x) dx",
 )
-polygamma_p = binary(
+polygamma_p: Primitive = binary(
     "polygamma",
     "chlo.polygamma",
     FLOAT,
@@ -35,7 +36,7 @@ polygamma_p = binary(
     ),
     doc="the m-th derivative of digamma; d = polygamma(m + 1, x) dx",
 )
-zeta_p = binary(
+zeta_p: Primitive = binary(
     "zeta",
     "chlo.zeta",
     FLOAT,

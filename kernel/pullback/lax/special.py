@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.aval import make_aval, typeof
+from pullback.core.tracer import Primitive
 from pullback.lax import incomplete
 from pullback.lax.bessel import bessel_i0e_series
 from pullback.lax.compare_select import gt_p, select_n_p
@@ -88,8 +89,8 @@ def _in_place(function: Callable[..., Any]) -> Callable[..., Any]:
     def lower(ctx: Any, *values: Any) -> Any:
         out = ctx.aval_out
         full = make_aval(out.shape, out.dtype)
-        values = broadcast_operands(ctx, values, out.shape)
-        return ctx.fun(widened, values, [full] * len(values))[0]
+        wide = broadcast_operands(ctx, values, out.shape)
+        return ctx.fun(widened, wide, [full] * len(wide))[0]
 
     return lower
 
@@ -177,7 +178,7 @@ bessel_i0e_p = unary(
     d=lambda out, x: sub_p.bind(bessel_i1e_p.bind(x), mul_p.bind(sign_p.bind(x), out)),
     doc="e**-|x| I0(x); d = (i1e(x) - sign(x) i0e(x)) dx",
 )
-bessel_i1e_p = unary(
+bessel_i1e_p: Primitive = unary(
     "bessel_i1e",
     "chlo.bessel_i1e",
     FLOAT,

@@ -13,6 +13,7 @@ from typing import Any
 from pullback.core import dtypes
 from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.core.jvp import Zero
+from pullback.core.tracer import Primitive
 from pullback.lax.compare_select import and_p, eq_p, select_n_p
 from pullback.lax.convert import convert_element_type
 from pullback.lax.elementwise import (
@@ -133,7 +134,7 @@ def _circular_lower(ctx: Any, z: Any, accuracy: Any, op: str) -> Any:
 sin_p = unary(
     "sin", _sin_lower, INEXACT, d=lambda out, x: cos_p.bind(x), doc="sin x; d = cos(x) dx"
 )
-cos_p = unary(
+cos_p: Primitive = unary(
     "cos",
     _cos_lower,
     INEXACT,
@@ -171,7 +172,7 @@ atan_p = unary(
 sinh_p = unary(
     "sinh", "chlo.sinh", INEXACT, d=lambda out, x: cosh_p.bind(x), doc="sinh x; d = cosh(x) dx"
 )
-cosh_p = unary(
+cosh_p: Primitive = unary(
     "cosh", "chlo.cosh", INEXACT, d=lambda out, x: sinh_p.bind(x), doc="cosh x; d = sinh(x) dx"
 )
 tanh_p = unary(
