@@ -272,3 +272,20 @@ def test_dead_code_does_not_reach_the_program():
     assert "sine" in text
     assert "cosine" not in text
     assert text.count("%arg") - text.count("%arg0") == 0
+
+
+def test_no_field_of_a_tracer_hides_an_array_method():
+    import pullback.numpy  # noqa: F401  (attaches the methods)
+    from pullback.core.tracer import Tracer
+    from pullback.xla.array import Array
+
+    def subclasses(cls):
+        for sub in cls.__subclasses__():
+            yield sub
+            yield from subclasses(sub)
+
+    public = {n for n in dir(Array) if not n.startswith("_")}
+    found = list(subclasses(Tracer))
+    assert len(found) >= 5
+    for cls in found:
+        assert not public & set(cls.__dict__.get("__slots__", ())), cls

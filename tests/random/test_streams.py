@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.oracle import ask, needs_jax
+from oracle import ask, needs_jax
 
 import pullback as pb
 from pullback import numpy as jnp

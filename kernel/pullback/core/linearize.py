@@ -107,17 +107,17 @@ class Template:
             outs, tangents = fun(program, args, nonzero)
             self.n_outs = len(outs)
             out_atoms = [trace.lift(o) for o in outs]
-            arg_index = {a.var: i for i, a in enumerate(args)}
+            arg_index = {a.atom: i for i, a in enumerate(args)}
             out_index = {v: i for i, v in enumerate(out_atoms) if type(v) is not Literal}
             extra: list[Any] = []
             sources: list[tuple[str, Any]] = []
             for res in program.residuals:
                 if not (type(res) is JaxprTracer and res._trace is trace):
                     sources.append(("const", res))
-                elif res.var in arg_index:
-                    sources.append(("arg", arg_index[res.var]))
-                elif res.var in out_index:
-                    sources.append(("out", out_index[res.var]))
+                elif res.atom in arg_index:
+                    sources.append(("arg", arg_index[res.atom]))
+                elif res.atom in out_index:
+                    sources.append(("out", out_index[res.atom]))
                 else:
                     sources.append(("out", len(outs) + len(extra)))
                     extra.append(res)

@@ -25,12 +25,12 @@ _LITERAL_TYPES = (bool, int, float, complex, np.generic)
 class JaxprTracer(Tracer):
     """A variable of a jaxpr that is being written, with its value when it is recorded."""
 
-    __slots__ = ("value", "var")
+    __slots__ = ("atom", "value")
 
     def __init__(self, trace: Trace, var: Atom, value: Any = None) -> None:
         self._trace = trace
         self.aval = var.aval
-        self.var = var
+        self.atom = var
         self.value = value
 
     def concrete(self) -> Any:
@@ -39,7 +39,7 @@ class JaxprTracer(Tracer):
 
     def origin(self) -> str:
         """Where the value comes from, for error messages."""
-        return self._trace.origin_of(self.var)
+        return self._trace.origin_of(self.atom)
 
 
 class JaxprTrace(Trace):
@@ -85,7 +85,7 @@ class JaxprTrace(Trace):
     def lift(self, x: Any) -> Atom:
         """The variable or literal for an operand; other values become constants."""
         if type(x) is JaxprTracer and x._trace is self:
-            return x.var
+            return x.atom
         if isinstance(x, _LITERAL_TYPES):
             return Literal(x, typeof(x))
         if isinstance(x, Tracer) and not x._trace.live:
@@ -117,7 +117,7 @@ class JaxprTrace(Trace):
         self.live = False
         jaxpr = Jaxpr(
             [v for v, _ in self.consts.values()],
-            [a.var for a in args],  # type: ignore[misc]
+            [a.atom for a in args],  # type: ignore[misc]
             outvars,
             self.eqns,
             self.name,
@@ -137,7 +137,7 @@ class RecordTrace(JaxprTrace):
 
     def new_arg(self, aval: ShapedArray, value: Any = None) -> JaxprTracer:
         tracer = super().new_arg(aval, value)
-        self.values[tracer.var] = value  # type: ignore[index]
+        self.values[tracer.atom] = value  # type: ignore[index]
         return tracer
 
     def _beneath(self, x: Any) -> Any:
@@ -155,7 +155,7 @@ class RecordTrace(JaxprTrace):
         results = result if prim.multiple_results else [result]
         for tracer, value in zip(tracers, results, strict=True):
             tracer.value = value
-            self.values[tracer.var] = value
+            self.values[tracer.atom] = value
         return out
 
 
