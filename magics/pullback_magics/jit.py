@@ -15,6 +15,7 @@ from IPython.core.magic import Magics, cell_magic, magics_class, output_can_be_s
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from pullback.api.jit import jit
+from pullback.views.graph import count_equations
 from pullback.views.program_view import view_program
 from pullback.views.text import count_text
 from pullback.xla import client
@@ -184,7 +185,7 @@ def report(run: Run) -> str:
     bound = [n for n in run.values if n != LAST]
     results = [*bound, *(["the last value"] if LAST in run.values else [])]
     lines = [
-        f"%%jit: one program of {count_text(len(jaxpr.eqns), 'equation')}; "
+        f"%%jit: one program of {count_text(count_equations(jaxpr), 'equation')}; "
         f"inputs {_shortened(inputs)}; results {_shortened(results)}"
     ]
     lines.append(f"  cache {'hit' if run.hit else 'miss'}: {run.reason}")

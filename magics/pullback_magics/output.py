@@ -1,6 +1,6 @@
 """How magics speak: one line of text, or a bundle; deterministic where that is asked for.
 
-Builds on pullback.ipython. Tested with the magics.
+Builds on views/. Tested with the magics.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 from IPython.display import display
 
-from pullback.ipython.extension import is_deterministic
+from pullback.views.deterministic import is_deterministic
 from pullback.views.text import seconds_text
 
 

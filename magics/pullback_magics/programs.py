@@ -137,7 +137,8 @@ class CellProgram:
         def rebuild(outs: Sequence[Any]) -> dict[str, Any]:
             given = iter(outs)
             leaves = [next(given) if t else x for t, x in zip(is_traced, fixed, strict=True)]
-            return pytree.tree_unflatten(tree, leaves)
+            found = pytree.tree_unflatten(tree, leaves)
+            return {n: found[n] for n in (*self.cell.binds, LAST) if n in found}
 
         return Version(
             inputs,

@@ -47,6 +47,7 @@ def test_numbers(value, text):
         (np.arange(6.0), "0.0…5.0, mean 2.5"),
         (np.array([1.0, np.nan, 3.0, np.inf, 2.0]), "1.0…3.0, mean 2.0, 1 nan, 1 inf"),
         (np.full(5, np.nan), "5 nan"),
+        (np.float32([-1, 1, -1, 1, 1e-9]), "-1.0…1.0, mean 0.0"),
         (np.array([True, False, True, True, False]), "3 of 5 true"),
         (np.array([3 + 4j] * 5), "|·| 5.0…5.0"),
     ],

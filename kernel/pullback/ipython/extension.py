@@ -7,19 +7,12 @@ files beside it; tested in tests/kernel/test_extension.py.
 from __future__ import annotations
 
 import importlib
-import os
 from types import ModuleType
 from typing import Any
 
 from pullback.ipython import array_display, completion, tracebacks
+from pullback.views.deterministic import is_deterministic
 from pullback.xla.array import Array
-
-DETERMINISTIC_VARIABLE = "PULLBACK_DETERMINISTIC"
-
-
-def is_deterministic() -> bool:
-    """True if outputs shall carry no times, addresses or machine names."""
-    return os.environ.get(DETERMINISTIC_VARIABLE, "") not in ("", "0")
 
 
 def array_html(array: Array) -> str | None:

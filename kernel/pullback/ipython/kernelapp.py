@@ -17,9 +17,9 @@ from traitlets import Bool, Integer, List, Type, default
 
 from pullback.ipython import jax_alias
 from pullback.ipython.completion import with_array_types
-from pullback.ipython.extension import DETERMINISTIC_VARIABLE, is_deterministic
 from pullback.ipython.interrupts import InterruptNotice
 from pullback.ipython.shell import BUILT_IN, PullbackShell
+from pullback.views.deterministic import DETERMINISTIC_VARIABLE, is_deterministic
 from pullback.xla import client, compile
 
 _COUNT_VARIABLES = ("PULLBACK_NUM_CPU_DEVICES", "JAX_NUM_CPU_DEVICES")

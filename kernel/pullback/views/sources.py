@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from pullback.core import source
 from pullback.core.jaxpr import Eqn
+from pullback.views.deterministic import is_deterministic
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +22,11 @@ class SourceLine:
 
     @property
     def place(self) -> str:
-        """`Cell In[3], line 2` or `model.py, line 12`."""
-        return f"{source.file_label(self.file)}, line {self.line}"
+        """`Cell In[3], line 2` or `model.py, line 12`; cells have no numbers if that is asked for."""
+        label = source.file_label(self.file)
+        if is_deterministic() and label.startswith("Cell In["):
+            label = "cell"
+        return f"{label}, line {self.line}"
 
 
 def source_line(eqn: Eqn) -> SourceLine | None:

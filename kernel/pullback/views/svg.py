@@ -50,7 +50,8 @@ _MARGIN = 8.0
 def _n(x: float) -> str:
     """A coordinate, to a tenth of a pixel."""
     text = f"{x:.1f}"
-    return text[:-2] if text.endswith(".0") else text
+    text = text[:-2] if text.endswith(".0") else text
+    return "0" if text == "-0" else text
 
 
 def draw_svg(graph: Graph, layout: Layout) -> str:

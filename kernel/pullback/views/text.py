@@ -17,6 +17,7 @@ from pullback.core.tracer import concrete_or_none
 NOT_COMPUTED = "not computed"
 SYMBOLIC_ZERO = "zero by rule"
 _FEW = 4
+_ROUNDING = 1e-6
 
 
 def clip(text: str, limit: int) -> str:
@@ -82,7 +83,10 @@ def _summary(array: np.ndarray) -> str:
     else:
         low, high = number_text(finite.min()), number_text(finite.max())
         wide = finite.astype(np.float64)
-        body = f"all {low}" if low == high else f"{low}…{high}, mean {number_text(wide.mean())}"
+        mean = wide.mean()
+        if abs(mean) < _ROUNDING * np.abs(wide).max():
+            mean = 0.0  # what is left of a sum that cancels differs between machines
+        body = f"all {low}" if low == high else f"{low}…{high}, mean {number_text(mean)}"
     return ", ".join([body, *odd])
 
 
