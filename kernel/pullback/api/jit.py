@@ -15,7 +15,7 @@ from pullback.api.stages import ShapeDtypeStruct, Traced
 from pullback.core import errors, pytree
 from pullback.core.source import api_boundary
 from pullback.core.tracer import state
-from pullback.xla import compat, dispatch
+from pullback.xla import compat, debug_values, dispatch
 from pullback.xla.array import Array
 
 
@@ -25,6 +25,9 @@ def _shard_arg(value: Any, sharding: Any, layout: Any) -> Any:
     if isinstance(buf, compat.ArrayImpl):
         return dispatch.on_device(buf, device, False)
     return dispatch.to_buffer(value, device)
+
+
+debug_values.install()
 
 
 @api_boundary

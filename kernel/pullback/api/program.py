@@ -405,6 +405,9 @@ class JitFunction:
             device, bufs, committed = dispatch.move_together(bufs)
         compiled, kept = self.compiled(program, device, committed)
         outs = compiled([b for b, keep in zip(bufs, kept, strict=True) if keep])
+        if dispatch.after_program:
+            values = [*program.consts, *leaves]
+            dispatch.observed_program(program.closed, values, outs, self.name)
         result = pytree.tree_unflatten(program.out_tree, outs)
         if signature is not None and not committed:
             n_consts = len(program.consts)

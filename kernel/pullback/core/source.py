@@ -157,7 +157,9 @@ def current_position() -> SourceInfo | None:
 
 def note_position(error: BaseException, position: SourceInfo | None, name: str) -> None:
     """Add to an error which operation of the user's was being processed; once, the innermost."""
-    if position is not None and not getattr(error, "__notes__", None):
+    if position is None or getattr(error, "__notes__", None):
+        return
+    if str(position) not in str(error):
         error.add_note(f"While `{name}` was processed, of {describe(position)}")
 
 

@@ -191,6 +191,8 @@ _EAGER_LIMIT = 16384
 
 # Observers of each operation run, for debug_nans and the like: called with (primitive, results).
 after_run: list[Callable[[Primitive, Sequence[Array]], None]] = []
+# Observers of each program run: called with (jaxpr, arguments, results, name).
+after_program: list[Callable[[Jaxpr, Sequence[Any], Sequence[Any], str], None]] = []
 
 
 def run_primitive(prim: Primitive, args: tuple, params: dict) -> Any:
@@ -274,6 +276,13 @@ def _fast_scalar(x: Any, device: Any) -> Any:
     return buf
 
 
+def observed_program(jaxpr: Jaxpr, args: Sequence[Any], outs: list[Any], name: str) -> list[Any]:
+    """The results of a program, shown to the observers of programs."""
+    for observer in tuple(after_program):
+        observer(jaxpr, args, outs, name)
+    return outs
+
+
 def _observed(prim: Primitive, out: Any) -> Any:
     for observer in tuple(after_run):
         observer(prim, out if prim.multiple_results else [out])
@@ -341,7 +350,7 @@ def _run_away(prim: Primitive, args: tuple, params: dict) -> Any:
     avals = tuple([b.aval for b in bufs])
     key = (prim, tuple(params.items()), avals, device, committed)
     entry = _eager.get(key) or _compile_primitive(key, prim, params, avals, device, committed)
-    return entry[0](bufs)
+    return _observed(prim, entry[0](bufs))
 
 
 def move_together(bufs: Sequence[Any]) -> tuple[Any, list[Any], bool]:
@@ -387,16 +396,20 @@ def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], params: dict) -> list[Any]:
             away = True
     if away:
         device, bufs, committed = move_together(bufs)
-        return compile_jaxpr(jaxpr, device, committed, params.get("name", ""))(bufs)
+        outs = compile_jaxpr(jaxpr, device, committed, params.get("name", ""))(bufs)
+        return observed_program(jaxpr, args, outs, params.get("name", ""))
     fast = jaxpr.cache.get("home")
     if fast is None or fast[0] is not device or fast[1] != config.trace_key():
         compiled = compile_jaxpr(jaxpr, device, False, params.get("name", ""))
         fast = jaxpr.cache["home"] = (device, config.trace_key(), compiled.run_bufs)
     try:
-        return [Array(b) for b in fast[2](bufs)]
+        outs = [Array(b) for b in fast[2](bufs)]
     except compat.XlaRuntimeError:
         refuse_deleted(bufs)
         raise
+    if after_program:
+        observed_program(jaxpr, args, outs, params.get("name", ""))
+    return outs
 
 
 def clear_caches() -> None:
