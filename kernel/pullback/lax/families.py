@@ -315,6 +315,8 @@ def nary(
     accepts: Sequence[Sequence[str]],
     *,
     d: Sequence[Callable[..., Any] | None] | None = None,
+    jvp: Callable[..., Any] | None = None,
+    linearize: Callable[..., Any] | None = None,
     linear: bool = False,
     constant: bool = False,
     transpose: Callable[..., Any] | None = None,
@@ -332,6 +334,8 @@ def nary(
         accepts: per operand the kinds of dtype it takes.
         d: per operand (t, out, *operands) -> the part of the tangent due to t, linear in t; None
             for an operand without derivative.
+        jvp: the whole rule, where it does not go by operands.
+        linearize: the same for reverse mode, where it differs.
         linear: whether it is linear in all operands together, so tangents go through it.
         constant: whether it is constant almost everywhere.
         transpose: the transpose rule.
@@ -354,7 +358,7 @@ def nary(
         weak = all(a.weak_type for a in avals)
         return make_aval(shape, _result_dtype(out, avals[0].dtype), weak)
 
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    def by_operand(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         result = prim.bind(*primals)
         total: Any = zero_of(result)
         for position, (t, part) in enumerate(zip(tangents, d, strict=True)):  # type: ignore[arg-type]
@@ -375,12 +379,15 @@ def nary(
         t_out = prim.bind(*[zero_scalar(t.aval) if is_zero(t) else t for t in tangents])
         return result, match_shape(t_out, typeof(result).shape)
 
-    rule = jvp if d is not None else linear_rule if linear else None
+    rule = jvp if d is None else by_operand
+    if linear or constant:
+        rule = linear_rule if linear else zero_jvp(lambda: prim)
     prim = Primitive(
         name=name,
         abstract=abstract,
         lower=_nary_lower(op) if isinstance(op, str) else op,
-        jvp=zero_jvp(lambda: prim) if constant else rule,
+        jvp=rule,
+        linearize=linearize,
         transpose=transpose,
         batch=nary_batch(lambda: prim),
         nondifferentiable=nondifferentiable,

@@ -10,13 +10,17 @@ Functions (DLMF), https://dlmf.nist.gov. Tested in tests/lax/test_special.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from pullback.core.aval import make_aval, typeof
-from pullback.core.tracer import Primitive
+from pullback.core.aval import ShapedArray, typeof
+from pullback.core.call import closed_jaxpr, jit_p
+from pullback.core.jaxpr import Jaxpr
+from pullback.core.jvp import zero_of
+from pullback.core.tracer import Primitive, eval_context
 from pullback.lax import incomplete
 from pullback.lax.bessel import bessel_i0e_series
 from pullback.lax.compare_select import gt_p, select_n_p
@@ -33,8 +37,9 @@ from pullback.lax.elementwise import (
 from pullback.lax.families import (
     FLOAT,
     binary,
-    broadcast_operands,
+    broadcast_shapes,
     const_like,
+    match_shape,
     mul_p,
     nary,
     operands,
@@ -77,22 +82,61 @@ erf_inv_p = unary(
 # -- incomplete gamma and beta ------------------------------------------------------------------
 
 
-def _in_place(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A lowering that traces `function` at float32 or float64, whatever the operands' floats."""
+def _widened(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function computed in float32 at least, on operands broadcast to one shape."""
 
-    def widened(*args: Any) -> Any:
-        dtype = typeof(args[0]).dtype
+    def wide_function(*args: Any) -> Any:
+        avals = [typeof(x) for x in args]
+        shape, dtype = broadcast_shapes(function.__name__, avals), avals[0].dtype
         wide = dtype if np.dtype(dtype).itemsize >= 4 else np.dtype(np.float32)
-        out = function(*[convert_element_type(x, wide) for x in args])
+        out = function(*[convert_element_type(match_shape(x, shape), wide) for x in args])
         return convert_element_type(out, dtype)
 
+    return wide_function
+
+
+def _in_place(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A lowering that traces `function` at the operands' types."""
+    wide_function = _widened(function)
+
     def lower(ctx: Any, *values: Any) -> Any:
-        out = ctx.aval_out
-        full = make_aval(out.shape, out.dtype)
-        wide = broadcast_operands(ctx, values, out.shape)
-        return ctx.fun(widened, wide, [full] * len(wide))[0]
+        return ctx.fun(wide_function, values, ctx.avals_in)[0]
 
     return lower
+
+
+def _rule_of_program(
+    function: Callable[..., Any], rule: Callable[..., tuple[list, list]]
+) -> Callable[..., Any]:
+    """The derivative rule that `jit_p` has for `function` as a program: it goes through its loops."""
+    wide_function = _widened(function)
+
+    @lru_cache(maxsize=64)
+    def staged(avals: tuple[ShapedArray, ...]) -> tuple[Jaxpr, list[Any]]:
+        with eval_context():
+            return closed_jaxpr(lambda *xs: [wide_function(*xs)], avals, function.__name__)
+
+    def derivative(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        jaxpr, consts = staged(tuple(typeof(x) for x in primals))
+        zeros = [zero_of(c) for c in consts]
+        outs, t_outs = rule(
+            (*consts, *primals), (*zeros, *tangents), jaxpr=jaxpr, name=function.__name__
+        )
+        return outs[0], t_outs[0]
+
+    return derivative
+
+
+def _derivative_series(function: Callable[..., Any], doc: str) -> Primitive:
+    """A primitive that is a derivative itself, and is differentiated through its loops."""
+    return binary(
+        function.__name__,
+        _in_place(function),
+        FLOAT,
+        jvp=_rule_of_program(function, jit_p.jvp),  # type: ignore[arg-type]
+        linearize=_rule_of_program(function, jit_p.linearize),  # type: ignore[arg-type]
+        doc=doc,
+    )
 
 
 def _gamma_density(a: Any, x: Any) -> Any:
@@ -101,13 +145,7 @@ def _gamma_density(a: Any, x: Any) -> Any:
     return exp_p.bind(sub_p.bind(sub_p.bind(power, x), lgamma_p.bind(a)))
 
 
-igamma_grad_a_p = binary(
-    "igamma_grad_a",
-    _in_place(incomplete.igamma_grad_a),
-    FLOAT,
-    nondifferentiable="it is itself the derivative of igamma by a.",
-    doc="the derivative of igamma by a",
-)
+igamma_grad_a_p = _derivative_series(incomplete.igamma_grad_a, "the derivative of igamma by a")
 igamma_p = binary(
     "igamma",
     _in_place(incomplete.igamma),
@@ -128,12 +166,9 @@ igammac_p = binary(
     ),
     doc="the upper one, Q(a, x) = 1 - P(a, x)",
 )
-random_gamma_grad_p = binary(
-    "random_gamma_grad",
-    _in_place(incomplete.random_gamma_grad),
-    FLOAT,
-    nondifferentiable="it is itself the derivative of gamma samples by a.",
-    doc="dx/da of a sample x of the gamma distribution: -(dP/da) / (dP/dx)",
+random_gamma_grad_p = _derivative_series(
+    incomplete.random_gamma_grad,
+    "dx/da of a sample x of the gamma distribution: -(dP/da) / (dP/dx)",
 )
 
 
