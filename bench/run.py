@@ -70,9 +70,7 @@ def main() -> None:
         mine, other = statistics.median(values), statistics.median(theirs[name])
         target = TARGETS[name]
         mark = "" if mine / other <= target else " (missed)"
-        lines.append(
-            f"| {name} | {mine:.1f} | {other:.1f} | {mine / other:.2f} | {target}{mark} |"
-        )
+        lines.append(f"| {name} | {mine:.1f} | {other:.1f} | {mine / other:.2f} | {target}{mark} |")
     text = "\n".join(lines)
     print(text)
     print("Microseconds a call unless the case says ms; medians over runs in turn.")
