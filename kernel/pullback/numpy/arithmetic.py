@@ -6,6 +6,7 @@ Builds on promote.py and lax. Tested in tests/numpy/test_ufuncs.py.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,14 +14,29 @@ import numpy as np
 
 from pullback import lax
 from pullback.core import dtypes
+from pullback.core.config import Config, config
 from pullback.core.tracer import Tracer
 from pullback.api.custom import custom_jvp
-from pullback.numpy import promote
+from pullback.numpy import promote, ranks
 from pullback.numpy.elementwise import signbit
 from pullback.numpy.fused import fused
 from pullback.xla.array import Array
 
 promote_pair = promote.promote_pair
+promote_floating = promote.promote_inexact
+
+
+def _follow_option(option: str) -> None:
+    """From the first time that ranks are to be checked on, check them; before, it costs nothing."""
+    global promote_pair, promote_floating
+    if option == "jax_numpy_rank_promotion" and config.jax_numpy_rank_promotion != "allow":
+        ranks.watching[:] = [option]
+        promote_pair = ranks.checked(promote.promote_pair)
+        promote_floating = ranks.checked(promote.promote_inexact)
+
+
+_follow_option("jax_numpy_rank_promotion")
+Config.observers.append(_follow_option)
 
 
 def _finish(fun: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
@@ -58,7 +74,7 @@ def composite(name: str, doc: str, floating: bool = False) -> Callable[[Callable
 
         def fun(x1: Any, x2: Any, /) -> Any:
             if floating:
-                x1, x2 = promote.promote_inexact(name, x1, x2)
+                x1, x2 = promote_floating(name, x1, x2)
             else:
                 x1, x2 = promote_pair(name, x1, x2)
             return run(x1, x2)
@@ -461,7 +477,7 @@ def _log_sum(name: str, exp_: Any, log1p_: Any, doc: str) -> Callable:
     run = fused()(value)
 
     def fun(x1: Any, x2: Any, /) -> Any:
-        x1, x2 = promote.promote_inexact(name, x1, x2)
+        x1, x2 = promote_floating(name, x1, x2)
         if promote.dtype_of(x1).kind == "c":
             raise TypeError(f"{name} does not support complex numbers")
         return run(x1, x2)
@@ -477,7 +493,7 @@ def _finite_gap(x: Any, out: Any) -> Any:
 
 
 def _log2_1p(x: Any) -> Any:
-    return lax.log1p(x) * np.asarray(1 / np.log(2.0), promote.dtype_of(x))
+    return lax.log1p(x) * (1 / math.log(2.0))
 
 
 logaddexp = _log_sum("logaddexp", lax.exp, lax.log1p, "log(exp(x1) + exp(x2)).")

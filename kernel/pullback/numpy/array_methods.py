@@ -14,13 +14,14 @@ from pullback import lax
 from pullback.core import dtypes
 from pullback.core.tracer import Tracer
 from pullback.numpy import arithmetic, creation, elementwise, manipulation, products, promote
-from pullback.numpy import reductions, selection, sorting, statistics
+from pullback.numpy import ranks, reductions, selection, sorting, statistics
 from pullback.numpy.at import IndexUpdateHelper
 from pullback.numpy.indexing import getitem_array, read
 from pullback.xla.array import Array
 
 _OPERANDS = (Array, Tracer, np.ndarray, np.generic, int, float, complex)
 scalar_operand = promote.scalar_operand
+rank_watching = ranks.watching
 PYTHON_SCALARS = promote.PYTHON_SCALARS
 
 
@@ -40,7 +41,11 @@ def _operator(name: str, fun: Callable[[Any, Any], Any], bind: Any, swap: bool, 
                     operand = scalar_operand(other, aval)
                     if operand is not None:
                         return bind(operand, self) if swap else bind(self, operand)
-            elif other.aval.dtype is aval.dtype and aval.dtype.kind not in refuse:
+            elif (
+                other.aval.dtype is aval.dtype
+                and aval.dtype.kind not in refuse
+                and not rank_watching
+            ):
                 return bind(other, self) if swap else bind(self, other)
         except AttributeError:
             if not _takes(other):
