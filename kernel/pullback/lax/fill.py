@@ -115,6 +115,10 @@ def full_like(
     like = x if hasattr(x, "shape") and hasattr(x, "dtype") else typeof(x)
     out_shape = tuple(like.shape) if shape is None else canonical_shape("full_like", shape)
     weak = dtype is None and bool(getattr(like, "weak_type", False))
+    if weak and isinstance(fill_value, (bool, int, float, complex, np.generic)):
+        kind = weak_scalar(like.dtype)
+        if dtypes.python_scalar_dtype(kind) == like.dtype:
+            return full(out_shape, kind(fill_value), sharding=sharding)
     out = full(out_shape, fill_value, like.dtype if dtype is None else dtype, sharding=sharding)
     return convert_element_type(out, weak_scalar(typeof(out).dtype)) if weak else out
 

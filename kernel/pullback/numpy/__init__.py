@@ -434,16 +434,10 @@ from pullback.numpy.ufuncs import (
 )
 from pullback.numpy.vectorize import apply_along_axis, apply_over_axes, vectorize
 
-
 bool = bool_
 
 # Loaded when first asked for: they bring in more than most programs need.
-_LAZY = {
-    name: "polynomial"
-    for name in (
-        "poly polyadd polyder polydiv polyfit polyint polymul polysub polyval roots vander".split()
-    )
-}
+_LAZY = dict.fromkeys("poly polyadd polyder polydiv polyfit polyint polymul polysub polyval roots vander".split(), "polynomial")
 
 
 def __getattr__(name: str) -> Any:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from pullback import lax
+from pullback.api.custom import custom_jvp
 from pullback.core import dtypes
 from pullback.core.config import Config, config
 from pullback.core.tracer import Tracer
-from pullback.api.custom import custom_jvp
 from pullback.numpy import promote, ranks
 from pullback.numpy.elementwise import signbit
 from pullback.numpy.fused import fused

@@ -13,8 +13,19 @@ import numpy as np
 from pullback import lax
 from pullback.core import dtypes
 from pullback.core.tracer import Tracer
-from pullback.numpy import arithmetic, creation, elementwise, manipulation, products, promote
-from pullback.numpy import ranks, reductions, selection, sorting, statistics
+from pullback.numpy import (
+    arithmetic,
+    creation,
+    elementwise,
+    manipulation,
+    products,
+    promote,
+    ranks,
+    reductions,
+    selection,
+    sorting,
+    statistics,
+)
 from pullback.numpy.at import IndexUpdateHelper
 from pullback.numpy.indexing import getitem_array, read
 from pullback.xla.array import Array

@@ -15,7 +15,7 @@ from pullback import lax
 from pullback.core.tracer import eval_trace, state
 from pullback.numpy import promote
 from pullback.numpy.arithmetic import divide, power
-from pullback.numpy.fused import fused
+from pullback.numpy.fused import fused, scalar_array
 from pullback.numpy.indexing import (
     Plan,
     _can_slide,
@@ -290,10 +290,14 @@ def _update(
         and all(type(a) is np.int32 for a in arrays)
     ):
         starts, sizes, drop, _ = _window(plan, arrays, shape)
+        if state.trace is eval_trace:
+            starts = [scalar_array(s) for s in starts]
         return _set_window(x, values, starts, sizes, drop, plan if plan.new_axes else None)
     if mode in (None, "fill"):
         mode = "drop"
     options = (mode, bool(is_sorted), bool(unique))
+    if state.trace is eval_trace:
+        arrays = [scalar_array(a) if type(a) is np.int32 else a for a in arrays]
     return _scatter(x, values, arrays, kind, plan, shape, bool(wrap), options)
 
 

@@ -147,7 +147,9 @@ def _convert(value: Any, dtype: Any, copy: bool | None) -> Any:
         return _convert_sequence(value, dtype)
     if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
         target = dtype or dtypes.python_scalar_dtype(_kind(value))
-        return constant(np.asarray(promote.python_scalar(_kind(value)(value), target, False)))
+        weak = dtype is None and _kind(value) is not builtins.bool
+        host = np.asarray(promote.python_scalar(_kind(value)(value), target, False))
+        return constant(host, weak)
     host = value if isinstance(value, (np.ndarray, np.generic)) else _host_array(value)
     return _from_host(host, dtype, copy)
 

@@ -55,7 +55,7 @@ def einsum(
     for i, x in enumerate(arrays):
         promote.aval_of("einsum", x, i)
     arrays = promote.lift_all("einsum", *(promote.promote("einsum", *arrays)))
-    preferred = arrays[0].dtype
+    preferred = None
     if preferred_element_type is not None:
         preferred = dtypes.requested_dtype(preferred_element_type, "einsum")
     terms, result = parse(formula, [x.shape for x in arrays])
@@ -198,7 +198,9 @@ def _einsum(
     x, term = _reduce_single(x, term, set(result))
     perm = tuple(term.index(c) for c in result)
     x = x if perm == tuple(range(len(perm))) else lax.transpose(x, perm)
-    return x if x.dtype == preferred else lax.convert_element_type(x, preferred)
+    if preferred is None or x.dtype == preferred:
+        return x
+    return lax.convert_element_type(x, preferred)
 
 
 def _reduce_single(x: Any, term: str, needed: set[str]) -> tuple[Any, str]:
@@ -249,12 +251,12 @@ def _pair(
         (tuple(x_term.index(c) for c in summed), tuple(y_term.index(c) for c in summed)),
         (tuple(x_term.index(c) for c in batch), tuple(y_term.index(c) for c in batch)),
     )
+    if x.dtype != y.dtype:  # an earlier product has the preferred dtype
+        x, y = promote.promote("einsum", x, y)
     out = lax.dot_general(x, y, numbers, precision=precision, preferred_element_type=preferred)
     term = "".join(batch)
     term += "".join(c for c in x_term if c not in shared)
     term += "".join(c for c in y_term if c not in shared)
-    if out.dtype != x.dtype:
-        out = lax.convert_element_type(out, x.dtype) if preferred != out.dtype else out
     return out, term
 
 

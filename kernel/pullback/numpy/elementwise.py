@@ -15,6 +15,7 @@ from pullback import lax
 from pullback.core import dtypes
 from pullback.numpy import promote
 from pullback.numpy.fused import fused
+from pullback.numpy.promote import strong
 
 
 def _finish(fun: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
@@ -94,12 +95,12 @@ bitwise_count = same("bitwise_count", lax.population_count_p, "The number of 1 b
 
 @composite("log2", "The logarithm to base 2.")
 def log2(x: Any) -> Any:
-    return lax.log(x) / math.log(2.0)
+    return lax.log(x) / np.asarray(math.log(2.0), promote.dtype_of(x))
 
 
 @composite("log10", "The logarithm to base 10.")
 def log10(x: Any) -> Any:
-    return lax.log(x) * (1 / math.log(10.0))
+    return lax.log(x) * np.asarray(1 / math.log(10.0), promote.dtype_of(x))
 
 
 def abs(x: Any, /) -> Any:
@@ -342,7 +343,7 @@ def angle(z: Any, deg: bool = False) -> Any:
     Returns:
         float array of z's shape.
     """
-    return _angle(promote.lift("angle", z), bool(deg))
+    return strong(_angle(promote.lift("angle", z), bool(deg)))
 
 
 @fused("deg")

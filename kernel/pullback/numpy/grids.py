@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from pullback import lax
-
 from pullback.numpy import promote
 from pullback.numpy.creation import arange, asarray, linspace
 from pullback.numpy.fused import fused

@@ -220,9 +220,9 @@ def histogramdd(
     sizes = tuple(e.shape[0] + 1 for e in edges)
     flat = ravel_multi_index(tuple(places), sizes, mode="clip")
     counts = bincount(flat, weights, length=int(np.prod(sizes))).reshape(sizes)
-    counts = counts[(slice(1, -1),) * d].astype(columns[0].dtype)
+    counts = counts[(slice(1, -1),) * d]
     if density:
-        volume: Any = asarray(np.ones((1,) * d), counts.dtype)
+        volume: Any = asarray(np.ones((1,) * d), columns[0].dtype)
         for i, e in enumerate(edges):
             width = e[1:] - e[:-1]
             volume = volume * width.reshape(

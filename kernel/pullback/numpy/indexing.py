@@ -18,7 +18,7 @@ from pullback.core import errors
 from pullback.core.tracer import Tracer, eval_trace, state
 from pullback.numpy import promote
 from pullback.numpy.creation import asarray, staged
-from pullback.numpy.fused import fused
+from pullback.numpy.fused import fused, scalar_array
 from pullback.xla.array import Array
 
 _ARRAYS = (Array, Tracer, np.ndarray, np.generic)
@@ -83,7 +83,9 @@ def _check_item(item: Any, position: int) -> Any:
         item = np.asarray(item, np.int32) if len(item) == 0 else _array_of(item)
     if isinstance(item, str):
         raise TypeError(f"string indexing is not supported; got idx={item!r}")
-    if isinstance(item, (int, np.integer)) and not isinstance(item, bool):
+    if isinstance(item, (bool, np.bool_)):
+        return bool(item)
+    if isinstance(item, (int, np.integer)):
         return int(item)
     if isinstance(item, _ARRAYS):
         if item.dtype.kind not in "iub":
@@ -523,10 +525,12 @@ def _slide(x: Any, starts: list[Any], sizes: Any, drop: Any, wrap: Any, plan: Pl
 
 def _read_window(x: Any, plan: Plan, arrays: list[Any]) -> Any:
     starts, sizes, drop, wrap = _window(plan, arrays, x.shape)
+    if state.trace is eval_trace:
+        starts = [scalar_array(s) if type(s) is np.int32 else s for s in starts]
     return _slide(x, starts, sizes, drop, wrap, plan if plan.new_axes else None)
 
 
-@fused("plan", "shape", "wrap", "options")
+@fused("fill", "plan", "shape", "wrap", "options")
 def read_gather(
     x: Any,
     arrays: list[Any],
@@ -590,12 +594,19 @@ def read(
     return read_gather(
         x,
         arrays,
-        fill_value,
+        _known_fill(fill_value),
         plan,
         shape,
         wrap,
         (mode, indices_are_sorted, unique_indices),
     )
+
+
+def _known_fill(value: Any) -> Any:
+    """The fill value as a Python number: it is a constant of the program."""
+    if value is None or type(value) in promote.PYTHON_SCALARS:
+        return value
+    return value.item()
 
 
 # ---------------------------------------------------------------- the brackets
@@ -631,7 +642,7 @@ def getitem_array(x: Array, index: Any) -> Any:
                 if size == n:
                     return x
                 if size > 0:
-                    return _rows(x, np.int32(start), size=size)
+                    return _rows(x, np.int32(start), size)
     return read(x, index)
 
 

@@ -20,11 +20,11 @@ Numbers = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], 
 
 
 def _operands(name: str, a: Any, b: Any, preferred: Any) -> tuple[Any, Any, Any]:
-    """Two arrays of one dtype and the dtype to accumulate in."""
+    """Two arrays of one dtype and the dtype to accumulate in, if one was asked for."""
     a, b = promote.promote_pair(name, a, b)
     a, b = promote.lift(name, a), promote.lift(name, b, 1)
     if preferred is None:
-        return a, b, a.dtype
+        return a, b, None
     return a, b, dtypes.requested_dtype(preferred, name)
 
 
@@ -68,13 +68,20 @@ def dot(
     right = max(b.ndim - 2, 0)
     if a.shape[-1] != b.shape[right]:
         raise _mismatch("dot", a, b, a.ndim - 1, right)
-    numbers = (((a.ndim - 1,), (right,)), ((), ()))
+    return _dot(a, b, precision, preferred)
+
+
+@fused("precision", "preferred")
+def _dot(a: Any, b: Any, precision: Any, preferred: Any) -> Any:
+    numbers = (((a.ndim - 1,), (max(b.ndim - 2, 0),)), ((), ()))
     return general(a, b, numbers, precision, preferred)
 
 
 def _scale(a: Any, b: Any, preferred: Any) -> Any:
     result = lax.and_p.bind(a, b) if a.dtype == np.bool_ else lax.mul_p.bind(a, b)
-    return result if result.dtype == preferred else lax.convert_element_type(result, preferred)
+    if preferred is None or result.dtype == preferred:
+        return result
+    return lax.convert_element_type(result, preferred)
 
 
 def matmul(
@@ -106,18 +113,17 @@ def matmul(
     right = max(b.ndim - 2, 0)
     if a.shape[-1] != b.shape[right]:
         raise _mismatch("matmul", a, b, a.ndim - 1, right)
-    if a.ndim <= 2 and b.ndim <= 2:
-        return general(a, b, (((a.ndim - 1,), (right,)), ((), ())), precision, preferred)
     if b.ndim <= 2:
-        return general(a, b, (((a.ndim - 1,), (right,)), ((), ())), precision, preferred)
-    if a.ndim == b.ndim and a.shape[:-2] == b.shape[:-2]:
-        batch = tuple(range(a.ndim - 2))
-        return general(a, b, (((a.ndim - 1,), (right,)), (batch, batch)), precision, preferred)
+        return _dot(a, b, precision, preferred)
     return _matmul(a, b, precision, preferred)
 
 
 @fused("precision", "preferred")
 def _matmul(a: Any, b: Any, precision: Any, preferred: Any) -> Any:
+    if a.ndim == b.ndim and a.shape[:-2] == b.shape[:-2]:
+        batch = tuple(range(a.ndim - 2))
+        numbers = (((a.ndim - 1,), (b.ndim - 2,)), (batch, batch))
+        return general(a, b, numbers, precision, preferred)
     a_vector, b_vector = a.ndim == 1, b.ndim == 1
     a = a[None, :] if a_vector else a
     b = b[:, None] if b_vector else b

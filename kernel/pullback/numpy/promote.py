@@ -90,6 +90,13 @@ def cast(x: Any, dtype: Any, weak: bool = False) -> Any:
     return lax.convert_element_type_p.bind(x, new_dtype=dtype, weak_type=weak)
 
 
+def strong(x: Any) -> Any:
+    """`x` without weak type."""
+    if not x.weak_type:
+        return x
+    return lax.convert_element_type_p.bind(x, new_dtype=x.dtype, weak_type=False)
+
+
 def python_scalar(x: Any, dtype: np.dtype, weak: bool) -> Any:
     """A Python number as an operand of this dtype: a NumPy scalar, or itself where weak.
 

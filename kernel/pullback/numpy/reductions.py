@@ -15,6 +15,7 @@ from pullback import lax
 from pullback.core import dtypes
 from pullback.numpy import promote
 from pullback.numpy.fused import fused
+from pullback.numpy.promote import strong
 
 Axis = int | tuple[int, ...] | None
 
@@ -117,13 +118,6 @@ def _reduction(
             result = _KINDS[kind][0](a, axes)
             return strong(result)
     return strong(_reduce(a, initial, where, kind, axes, dtype, bool(keepdims)))
-
-
-def strong(x: Any) -> Any:
-    """`x` without weak type."""
-    if not x.weak_type:
-        return x
-    return lax.convert_element_type_p.bind(x, new_dtype=x.dtype, weak_type=False)
 
 
 def any_zero(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:

@@ -239,8 +239,7 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
         return asarray(np.zeros(x.shape, dtypes.python_scalar_dtype(int)))
     falling = bins[-1] < bins[0]
     rising_answer = searchsorted(bins, x, side, method=method)
-    other = "left" if side == "right" else "right"
-    falling_answer = bins.shape[0] - searchsorted(bins[::-1], x, other, method=method)
+    falling_answer = bins.shape[0] - searchsorted(bins[::-1], x, side, method=method)
     return _choose(falling, falling_answer, rising_answer)
 
 

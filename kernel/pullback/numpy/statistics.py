@@ -13,13 +13,13 @@ from pullback import lax
 from pullback.core import dtypes
 from pullback.numpy import promote, reductions
 from pullback.numpy.fused import fused
+from pullback.numpy.promote import strong
 from pullback.numpy.reductions import (
     Axis,
     _no_out,
     _reduction,
     keep,
     reduce_axes,
-    strong,
     sum_dtype,
 )
 
@@ -561,5 +561,9 @@ def _corrcoef(c: Any) -> Any:
     if c.dtype.kind == "c":
         d_c = lax.convert_element_type(d, c.dtype)
         c = c / d_c[:, None] / d_c[None, :]
-        return lax.complex(lax.clamp(-1, lax.real(c), 1), lax.clamp(-1, lax.imag(c), 1))
-    return lax.clamp(-1, c / d[:, None] / d[None, :], 1)
+        return lax.complex(_unit(lax.real(c)), _unit(lax.imag(c)))
+    return _unit(c / d[:, None] / d[None, :])
+
+
+def _unit(x: Any) -> Any:
+    return lax.clamp(np.asarray(-1, x.dtype), x, np.asarray(1, x.dtype))
