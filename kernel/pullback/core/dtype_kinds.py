@@ -33,7 +33,9 @@ class KeyDType:
     type = prng_key
     base_dtype = np.dtype(np.uint32)
 
-    def __init__(self, impl: str, tag: str, base_shape: tuple[int, ...]) -> None:
+    def __init__(
+        self, impl: str = "threefry2x32", tag: str = "fry", base_shape: tuple[int, ...] = (2,)
+    ) -> None:
         self.impl = impl
         self.tag = tag
         self.base_shape = base_shape

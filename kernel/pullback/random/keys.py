@@ -16,8 +16,9 @@ from pullback import lax
 from pullback.api.jit import jit
 from pullback.core import dtypes, pytree
 from pullback.core.aval import is_arraylike, typeof
+from pullback.core.config import config
 from pullback.core.source import api_boundary
-from pullback.random import threefry
+from pullback.random import reuse, threefry
 from pullback.xla.array import Array
 
 _IMPLEMENTATIONS = ("threefry2x32", "fry")
@@ -90,7 +91,9 @@ class KeyArray:
         return (self._base != other._base).any(axis=-1)
 
     def __hash__(self) -> int:
-        raise TypeError("unhashable type: KeyArray; use tuple(key_data(key).tolist())")
+        raise TypeError(
+            "unhashable type: KeyArray.\nInstead: tuple(random.key_data(key).tolist())."
+        )
 
     def _no_arithmetic(self, other: Any) -> Any:
         raise TypeError(
@@ -135,7 +138,10 @@ def _seed(seed: Any) -> Any:
             "Instead: vmap(key)(seeds)."
         )
     if not dtypes.issubdtype(aval.dtype, np.integer):
-        raise TypeError(f"PRNG key seed must be an integer; got dtype {aval.dtype}")
+        raise TypeError(
+            f"PRNG key seed must be an integer; got dtype {aval.dtype}.\n"
+            "Instead: random.key(int(seed)), or keep apart what floats tell apart with fold_in."
+        )
     return _seed_jit(seed)
 
 
@@ -179,14 +185,20 @@ def words_of(name: str, key: Any) -> tuple[Any, Callable[[Any], Any]]:
                 f"{name} accepts a single key, but was given a key array of shape {key.shape}\n"
                 f"Instead: use vmap for batching: vmap(random.{name})(keys)."
             )
+        if config.jax_debug_key_reuse and name != "fold_in":
+            reuse.note_use(name, key._base)
         return key._base, KeyArray
     if not is_arraylike(key):
-        raise TypeError(f"{name}: unexpected PRNG key type {type(key).__name__}: {key!r:.60}")
+        raise TypeError(
+            f"{name}: unexpected PRNG key type {type(key).__name__}: {key!r:.60}\n"
+            f"Instead: random.{name}(random.key(0), ...)."
+        )
     aval = typeof(key)
     if aval.dtype != np.uint32 or aval.shape[-1:] != (2,):
         raise TypeError(
             f"{name} needs a random key (uint32[2], from random.key or PRNGKey), got "
-            f"{aval.str_short()}"
+            f"{aval.str_short()}.\n"
+            f"Instead: random.{name}(random.key(0), ...); random.split(key) gives more keys."
         )
     if aval.ndim != 1:
         raise ValueError(
@@ -219,8 +231,14 @@ def split(key: Any, num: int | Sequence[int] = 2) -> Any:
     Returns:
         Keys of the same kind with leading shape `num`.
     """
+    shape = shape_tuple(num)
+    if any(d < 0 for d in shape):
+        raise ValueError(
+            f"split: the number of keys cannot be negative, got {num!r}.\n"
+            "Instead: random.split(key, 3) gives three keys."
+        )
     words, wrap = words_of("split", key)
-    return wrap(_split_jit(words, shape=shape_tuple(num)))
+    return wrap(_split_jit(words, shape=shape))
 
 
 @api_boundary
@@ -278,4 +296,6 @@ def key_impl(keys: Any) -> str:
 
 def clone(key: Any) -> Any:
     """The same key, marked as meant to be used again."""
+    if config.jax_debug_key_reuse and isinstance(key, KeyArray):
+        return KeyArray(lax.bitwise_or(key._base, np.uint32(0)))
     return key
