@@ -161,12 +161,17 @@ def to_html(summary: ArraySummary, *, name: str = "array") -> str:
     facts = [summary.title, summary.device, summary.range_text]
     caption = " · ".join(html.escape(fact) for fact in facts if fact)
     if summary.values is None:
-        return f"<div><code>{caption}</code> · too large to draw</div>"
+        return f"<div>{_as_code(caption)} · too large to draw</div>"
     grid = summary.values.reshape(1, -1) if summary.values.ndim == 1 else summary.values
     if grid.shape[0] <= MAX_TABLE_ROWS and grid.shape[1] <= MAX_TABLE_COLUMNS:
         return _table(grid, caption, ranked=summary.values.ndim == 2)
     label = html.escape(f"Heat map of {name}: {', '.join(f for f in facts if f)}", quote=True)
     return _heat_map(grid, caption, label)
+
+
+def _as_code(caption: str) -> str:
+    """The caption on one line, however narrow the table beneath; notebooks colour bare `<code>`."""
+    return f'<code style="white-space:nowrap;background:none;padding:0">{caption}</code>'
 
 
 def _cell_style(fraction: float) -> str:
@@ -193,7 +198,7 @@ def _table(grid: np.ndarray, caption: str, *, ranked: bool) -> str:
     corner = "<td></td>" if ranked else ""
     return (
         '<table><caption style="text-align:left;white-space:nowrap;color:inherit">'
-        f"<code>{caption}</code></caption>"
+        f"{_as_code(caption)}</caption>"
         f"<thead><tr>{corner}{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
     )
 
@@ -219,7 +224,7 @@ def _heat_map(grid: np.ndarray, caption: str, label: str) -> str:
     note = f" · drawn as {n_rows} × {n_columns} block means" if averaged else ""
     scale = _image(np.linspace(0, 1, 16)[np.newaxis], 6, 10, "light is low, dark is high")
     return (
-        f"<div><div><code>{caption}</code>{note} · "
+        f"<div><div>{_as_code(caption)}{note} · "
         f'<span style="white-space:nowrap">low {scale} high</span></div>'
         f"{_image(fractions, side, side, label)}</div>"
     )
