@@ -340,10 +340,11 @@ class JitFunction:
                 run, kept, consts, out_tree, _ = entry
                 passed = [b for b, keep in zip(bufs, kept, strict=True) if keep]
                 outs = [Array(b) for b in run([*consts, *passed])]
-                return pytree.tree_unflatten(out_tree, outs), None, False
+                return pytree.tree_unflatten(out_tree, outs), None, bool(on_trace)
         program, leaves = self.trace(args, kwargs)
         if state.trace is not eval_trace:
-            return self._bind(program, leaves), None, False
+            # True: C++ asks again next time, which may be outside of this trace.
+            return self._bind(program, leaves), None, True
         for x in leaves:
             if isinstance(x, Tracer):
                 raise errors.UnexpectedTracerError(x)
@@ -366,6 +367,8 @@ class JitFunction:
             args = tuple([a for i, a in enumerate(args) if i not in nums])
             kwargs = {k: v for k, v in kwargs.items() if k not in names}
         leaves, tree = pytree.tree_flatten((args, kwargs))
+        if not on_trace and all(type(x) is Array for x in leaves):
+            return None  # C++ takes such calls from here on, once it is given its data
         bufs = dispatch.home_buffers(leaves)
         if bufs is None or dispatch.after_run:
             return None
@@ -421,7 +424,9 @@ class JitFunction:
                 program.out_tree,
                 [b.aval for b in signature[1]],
             )
-        return result, self._fast_data(program, leaves, bufs, compiled, kept, result), False
+        fast = self._fast_data(program, leaves, bufs, compiled, kept, result)
+        # While observers want each call, C++ asks again next time instead of remembering "never".
+        return result, fast, bool(dispatch.after_run or on_trace)
 
     def compiled(
         self, program: TracedProgram, device: Any, committed: bool
