@@ -285,6 +285,20 @@ def test_unknown_leaf_goes_to_the_miss_each_time(either):
     assert call(t) == "slow" and call(t) == "slow" and len(misses) == 2
 
 
+@pytest.mark.parametrize("forget", [False, True])
+def test_a_miss_without_fast_data_is_final_unless_forgotten(forget):
+    miss, misses = one_argument_call()
+    ready = []
+    call = compat.make_pjit(
+        "later", None, lambda x: miss(x) if ready else (miss(x)[0], None, forget)
+    )
+    x = Array(put(np.ones(3, F32)))
+    call(x), call(x)
+    ready.append(1)
+    call(x), call(x), call(x)
+    assert len(misses) == (3 if forget else 5)
+
+
 def test_exceptions_of_a_miss_come_through(either):
     def miss(x):
         raise KeyError("mine")

@@ -87,9 +87,8 @@ class PythonDispatch:
         return tuple(static), dynamic, named
 
     def _signature(self, leaves: list[Any], tree: Any, static: Any) -> Any:
-        if any(type(leaf) is not self._array_type for leaf in leaves):
-            return None
-        if any([leaf.is_deleted() for leaf in leaves]):
+        others = {type(leaf) for leaf in leaves} - {self._array_type}
+        if others or any(leaf.is_deleted() for leaf in leaves):
             return None
         parts = tuple([(leaf.aval, leaf._sharding, leaf._committed) for leaf in leaves])
         return tree, parts, static, self._context()

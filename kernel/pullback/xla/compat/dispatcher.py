@@ -101,7 +101,8 @@ def make_pjit(
         fun: held weakly; calls with the same `fun` and equal `key` share entries. None: a cache
             of its own.
         cache_miss: called with the raw arguments on a new signature; returns (result, FastData or
-            None, False).
+            None, forget). None with forget False means that this signature is Python's for ever;
+            with True C++ asks again at the next call.
         static_argnums, static_argnames: arguments that are compared by value.
         key: further part of the cache key; not None.
         shard_arg_fallback: `(value, sharding, layout) -> ArrayImpl` for an argument that lies
