@@ -118,6 +118,14 @@ def test_python_types_mean_the_default_dtypes() -> None:
         assert lax.convert_element_type(I, float).dtype == np.float64
 
 
+def test_large_python_integers_convert_straight() -> None:
+    out = lax.convert_element_type(2**31, np.uint32)
+    assert out.dtype == np.uint32 and int(out) == 2**31
+    assert int(lax.convert_element_type(-1, np.uint8)) == 255
+    with pytest.raises(OverflowError):
+        lax.convert_element_type(2**40, np.uint8)
+
+
 def test_conversion_to_the_same_dtype_is_the_same_array() -> None:
     x = lax.neg(X)
     assert lax.convert_element_type(x, np.float32) is x

@@ -110,6 +110,10 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
 
 def convert(x: Any, dtype: Any, weak_type: bool) -> Any:
     """The array with a canonical dtype and the given weak type, itself if it has them already."""
+    if type(x) is int and kind_of(dtype) in ("signed", "unsigned"):
+        # Straight to the dtype, which may hold what the default integer does not.
+        limits = dtypes.iinfo(dtype)
+        x = np.asarray(x, dtype)[()] if limits.min <= x <= limits.max else x
     aval = typeof(x)
     if aval.dtype == dtype and aval.weak_type == weak_type and hasattr(x, "aval"):
         return x
