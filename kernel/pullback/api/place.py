@@ -15,7 +15,7 @@ from pullback.core.aval import ShapedArray, typeof
 from pullback.core.jvp import linear_jvp
 from pullback.core.source import api_boundary
 from pullback.core.tracer import Primitive, Tracer
-from pullback.xla import client, compat, compile, dispatch, transfer
+from pullback.xla import client, compat, compile, dispatch, transfer, transfer_guard
 from pullback.xla.array import Array
 from pullback.xla.sharding import SingleDeviceSharding, leading_axis_sharding
 
@@ -58,13 +58,12 @@ def device_put(
     """
     leaves, tree = pytree.tree_flatten(x)
     devices = pytree.flatten_prefix("device_put device", tree, device, is_leaf=_is_place)
-    return pytree.tree_unflatten(
-        tree,
-        [
+    with transfer_guard.explicit_device_put():
+        placed = [
             device_put_p.bind(leaf, device=place)
             for leaf, place in zip(leaves, devices, strict=True)
-        ],
-    )
+        ]
+    return pytree.tree_unflatten(tree, placed)
 
 
 def _is_place(x: Any) -> bool:
