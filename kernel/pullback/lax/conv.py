@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core import dtypes
+from pullback.core import dtypes, errors
 from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.core.batching import AxisData, move_dim
 from pullback.core.jvp import Zero, add_tangents, is_zero, zero_of
@@ -46,17 +46,18 @@ def _check_groups(lhs: ShapedArray, rhs: ShapedArray, p: _Params) -> None:
     features, batches = p["feature_group_count"], p["batch_group_count"]
     types = f"lhs {lhs.str_short()} and rhs {rhs.str_short()}"
     if features < 1 or batches < 1 or (features > 1 and batches > 1):
-        raise ValueError(
+        raise errors.shape_error(
             f"conv_general_dilated: feature_group_count {features} and batch_group_count {batches} "
             "must be positive and at most one of them greater than 1."
         )
     if c != i * features:
-        raise ValueError(
+        raise errors.shape_error(
             f"conv_general_dilated: lhs has {c} features, but rhs takes {i} in each of "
-            f"{features} groups (feature_group_count): {types}, {numbers}."
+            f"{features} groups (feature_group_count): {types}, {numbers}.",
+            "the kernel's input features times feature_group_count must be the input's features.",
         )
     if o % features or o % batches or n % batches:
-        raise ValueError(
+        raise errors.shape_error(
             f"conv_general_dilated: {o} output features (and batch size {n}) must be multiples of "
             f"feature_group_count {features} and batch_group_count {batches}: {types}."
         )
@@ -65,7 +66,7 @@ def _check_groups(lhs: ShapedArray, rhs: ShapedArray, p: _Params) -> None:
 def _conv_abstract(lhs: ShapedArray, rhs: ShapedArray, **p: Any) -> ShapedArray:
     same_dtype("conv_general_dilated", lhs, rhs)
     if lhs.ndim != rhs.ndim or lhs.ndim < 2:
-        raise TypeError(
+        raise errors.shape_error(
             "conv_general_dilated: lhs and rhs must have one rank of at least 2, got "
             f"{lhs.str_short()} and {rhs.str_short()}."
         )
@@ -341,7 +342,7 @@ def conv_general_dilated(
     lhs_dilation = positive(name, "lhs_dilation", lhs_dilation, n)
     rhs_dilation = positive(name, "rhs_dilation", rhs_dilation, n)
     if isinstance(padding, str) and padding.upper() != "VALID" and prod(lhs_dilation) != 1:
-        raise ValueError(
+        raise errors.shape_error(
             f"{name}: padding {padding!r} is not defined with lhs_dilation {lhs_dilation}.\n"
             "Instead: give (low, high) pairs, or use conv_transpose."
         )

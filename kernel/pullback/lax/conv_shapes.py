@@ -9,6 +9,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from pullback.core import errors
+
 
 class ConvDimensionNumbers(NamedTuple):
     """Which axes of a convolution's arrays are what.
@@ -45,9 +47,10 @@ def conv_dimension_numbers(
         return dimension_numbers
     n = len(lhs_shape)
     if n != len(rhs_shape):
-        raise TypeError(
+        raise errors.shape_error(
             f"convolution requires lhs and rhs ndim to be equal, got {n} and {len(rhs_shape)} "
-            f"(shapes {tuple(lhs_shape)} and {tuple(rhs_shape)})."
+            f"(shapes {tuple(lhs_shape)} and {tuple(rhs_shape)}).",
+            "input and kernel have one axis of batch (outputs), one of features, then space.",
         )
     if dimension_numbers is None:
         axes = tuple(range(n))
@@ -63,7 +66,7 @@ def conv_dimension_numbers(
         )
     for spec in dimension_numbers:
         if len(spec) != n:
-            raise TypeError(
+            raise errors.shape_error(
                 f"convolution dimension_numbers must have one letter per axis ({n}), got {spec!r}."
             )
     return ConvDimensionNumbers(*conv_general_permutations(dimension_numbers))
@@ -79,14 +82,14 @@ def conv_general_permutations(dimension_numbers: Sequence[str]) -> list[tuple[in
     pairs = (("N", "C"), ("O", "I"), ("N", "C"))
     for spec, (a, b) in zip((lhs, rhs, out), pairs, strict=True):
         if spec.count(a) != 1 or spec.count(b) != 1 or len(set(spec)) != len(spec):
-            raise ValueError(
+            raise errors.shape_error(
                 f"convolution dimension_numbers {tuple(dimension_numbers)}: {spec!r} must name "
                 f"{a} and {b} once, and each spatial axis once."
             )
     space = [c for c in rhs if c not in "OI"]
     for spec, (a, b) in zip((lhs, out), (pairs[0], pairs[2]), strict=True):
         if set(spec) - {a, b} != set(space):
-            raise ValueError(
+            raise errors.shape_error(
                 f"convolution dimension_numbers {tuple(dimension_numbers)}: {spec!r} and {rhs!r} "
                 "must name the same spatial axes."
             )
@@ -154,7 +157,7 @@ def canonical_padding(
             f"{name}: padding must be a name or (low, high) pairs, got {padding!r}."
         ) from error
     if len(pads) != len(shape):
-        raise ValueError(
+        raise errors.shape_error(
             f"{name}: padding must have one (low, high) pair per spatial axis ({len(shape)}), "
             f"got {pads}."
         )
@@ -169,7 +172,7 @@ def positive(name: str, what: str, values: Any, n: int) -> tuple[int, ...]:
     """
     result = (1,) * n if values is None else tuple([operator.index(v) for v in values])
     if len(result) != n or any(v < 1 for v in result):
-        raise TypeError(
+        raise errors.shape_error(
             f"{name}: {what} must be {n} positive integers (one per axis), got {values!r}."
         )
     return result
@@ -191,7 +194,7 @@ def conv_shape_tuple(
     pads = canonical_padding("convolution", pads, space, rhs_shape[2:], strides)
     padded = [n + lo + hi for n, (lo, hi) in zip(space, pads, strict=True)]
     if any(n < 0 for n in padded):
-        raise TypeError(
+        raise errors.shape_error(
             f"convolution: padding {pads} makes a spatial size of {tuple(lhs_shape)} negative."
         )
     out = [n_windows(n, w, s) for n, w, s in zip(padded, rhs_shape[2:], strides, strict=True)]
@@ -253,5 +256,7 @@ def conv_transpose_padding(
         total = window + stride - 2 + max(window - stride, 0)
         low = window - 1
     else:
-        raise ValueError(f"conv_transpose: padding must be 'SAME', 'VALID' or pairs: {padding!r}")
+        raise errors.shape_error(
+            f"conv_transpose: padding must be 'SAME', 'VALID' or pairs: {padding!r}"
+        )
     return low, total - low

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.core import errors
 from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.core.batching import AxisData
 from pullback.core.jvp import Zero, is_zero
@@ -102,7 +103,7 @@ def _cumulative(
     def abstract(x: ShapedArray, *, axis: int, reverse: bool) -> ShapedArray:
         check_kind(name, x, accepts)
         if not 0 <= axis < x.ndim:
-            raise ValueError(f"{name}: axis {axis} is out of bounds for {x.str_short()}.")
+            raise errors.shape_error(f"{name}: axis {axis} is out of bounds for {x.str_short()}.")
         return x
 
     def lower(ctx: Any, x: Any, *, axis: int, reverse: bool) -> Any:

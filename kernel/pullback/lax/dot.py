@@ -33,13 +33,14 @@ DotDims = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], 
 def _check_dims(lhs: ShapedArray, rhs: ShapedArray, dimension_numbers: DotDims) -> None:
     for what, (left, right) in zip(("contracting", "batch"), dimension_numbers, strict=True):
         if len(left) != len(right):
-            raise TypeError(
+            raise errors.shape_error(
                 f"dot_general: as many {what} dimensions of lhs as of rhs are needed, got "
-                f"{left} and {right} for {lhs.str_short()} and {rhs.str_short()}."
+                f"{left} and {right} for {lhs.str_short()} and {rhs.str_short()}.",
+                "name as many axes of one operand as of the other.",
             )
         for i, j in zip(left, right, strict=True):
             if not (0 <= i < lhs.ndim and 0 <= j < rhs.ndim):
-                raise TypeError(
+                raise errors.shape_error(
                     f"dot_general: {what} dimensions {left} and {right} must be axes of "
                     f"{lhs.str_short()} and {rhs.str_short()}."
                 )
@@ -52,7 +53,7 @@ def _check_dims(lhs: ShapedArray, rhs: ShapedArray, dimension_numbers: DotDims) 
                 )
     (lc, rc), (lb, rb) = dimension_numbers
     if len({*lc, *lb}) != len(lc) + len(lb) or len({*rc, *rb}) != len(rc) + len(rb):
-        raise TypeError(
+        raise errors.shape_error(
             f"dot_general: an axis is named twice in dimension_numbers {dimension_numbers}."
         )
 
@@ -310,7 +311,7 @@ def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
     """
     n = typeof(lhs).ndim
     if n < 2 or typeof(rhs).ndim != n:
-        raise ValueError(
+        raise errors.shape_error(
             f"batch_matmul: arguments must be at least 2D and of one rank, got {shape_of(lhs)} "
             f"and {shape_of(rhs)}."
         )

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core import dtypes
+from pullback.core import dtypes, errors
 from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.core.batching import AxisData, bdim_at_front, move_dim
 from pullback.core.jvp import Zero, instantiate, is_zero, zero_of
@@ -29,13 +29,14 @@ from pullback.lax.slice import concatenate, index_in_dim
 
 def _check_indices(name: str, x: ShapedArray, sizes: tuple, indices: Sequence[ShapedArray]) -> None:
     if len(sizes) != x.ndim or len(indices) != x.ndim:
-        raise TypeError(
+        raise errors.shape_error(
             f"{name}: one window size and one start index per axis are needed; got sizes {sizes} "
             f"and {len(indices)} indices for {x.str_short()}."
         )
     if any(not 0 <= s <= n for s, n in zip(sizes, x.shape, strict=True)):
-        raise TypeError(
-            f"{name}: the window must fit into the operand, got window {sizes} for {x.str_short()}."
+        raise errors.shape_error(
+            f"{name}: the window {sizes} does not fit into the operand {x.str_short()}.",
+            "give slice sizes of at most the operand's.",
         )
     for i in indices:
         if i.ndim or not dtypes.issubdtype(i.dtype, np.integer):
@@ -128,7 +129,7 @@ dynamic_slice_p = Primitive(
 def _update_abstract(x: ShapedArray, update: ShapedArray, *indices: ShapedArray) -> ShapedArray:
     same_dtype("dynamic_update_slice", x, update)
     if x.ndim != update.ndim:
-        raise TypeError(
+        raise errors.shape_error(
             f"dynamic_update_slice: update must have the operand's rank, got "
             f"{update.str_short()} for {x.str_short()}."
         )
@@ -198,12 +199,12 @@ def _start_indices(name: str, shape: tuple[int, ...], indices: Any, negative: An
     else:
         parts = list(indices)
     if len(parts) != len(shape):
-        raise TypeError(
+        raise errors.shape_error(
             f"{name}: one start index per axis is needed, got {len(parts)} for shape {shape}."
         )
     flags = [negative] * len(shape) if isinstance(negative, bool) else list(negative)
     if len(flags) != len(shape):
-        raise ValueError(
+        raise errors.shape_error(
             f"{name}: allow_negative_indices must be one bool or one per axis, got {flags}."
         )
     dtype = _index_dtype(name, parts)
@@ -369,7 +370,7 @@ def dynamic_update_index_in_dim(
     axis = canonical_axis("dynamic_update_index_in_dim", axis, ndim)
     if typeof(update).ndim != ndim:
         if typeof(update).ndim + 1 != ndim:
-            raise TypeError(
+            raise errors.shape_error(
                 f"dynamic_update_index_in_dim: update must have the operand's rank or one axis "
                 f"less, got shapes {shape_of(update)} and {shape_of(operand)}."
             )

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core import dtypes
+from pullback.core import dtypes, errors
 from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.core.batching import AxisData, move_dim
 from pullback.core.jvp import Zero, is_zero
@@ -51,7 +51,7 @@ def _fft_abstract(
         kinds = ", ".join(d.name for d in (_WHOLE if real else _PARTS))
         raise TypeError(f"fft {fft_type.name}: the operand must be {kinds}, got {x.str_short()}.")
     if x.ndim < n or n > 3:
-        raise ValueError(
+        raise errors.shape_error(
             f"fft: 1 to 3 lengths and as many axes are needed, got lengths {fft_lengths} for "
             f"{x.str_short()}."
         )
@@ -59,9 +59,10 @@ def _fft_abstract(
     if fft_type is FftType.IRFFT:
         wanted[-1] = fft_lengths[-1] // 2 + 1
     if x.shape[x.ndim - n :] != tuple(wanted):
-        raise ValueError(
+        raise errors.shape_error(
             f"fft {fft_type.name}: fft_lengths {fft_lengths} need an operand whose last axes are "
-            f"{tuple(wanted)}, got {x.str_short()}.\nInstead: pad or cut it first."
+            f"{tuple(wanted)}, got {x.str_short()}.",
+            "pad or cut it first.",
         )
     shape, dtype = list(x.shape), x.dtype
     if real:

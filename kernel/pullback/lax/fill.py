@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core import dtypes
+from pullback.core import dtypes, errors
 from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.core.tracer import Primitive
 from pullback.lax.convert import convert_element_type
@@ -83,9 +83,10 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None
     refuse_sharding("full", sharding)
     shape = canonical_shape("full", shape)
     if shape_of(fill_value):
-        raise TypeError(
+        raise errors.shape_error(
             f"full must be called with scalar fill_value, got fill_value.shape "
-            f"{shape_of(fill_value)}.\nInstead: use jnp.broadcast_to or jnp.full."
+            f"{shape_of(fill_value)}.",
+            "use jnp.broadcast_to or jnp.full.",
         )
     value = scalar_of(fill_value, dtype)
     return broadcast_in_dim_p.bind(value, shape=shape, broadcast_dimensions=())

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.core import dtypes
+from pullback.core import dtypes, errors
 from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.core.batching import AxisData, move_dim
 from pullback.core.jvp import Zero, is_zero, zero_of
@@ -94,7 +94,7 @@ def _window_axes(dims: GatherDimensionNumbers, ndim: int) -> tuple[int, ...]:
 
 def _check(condition: bool, text: str, dims: Any, x: ShapedArray, indices: ShapedArray) -> None:
     if not condition:
-        raise TypeError(
+        raise errors.shape_error(
             f"gather: {text}; got operand {x.str_short()}, "
             f"indices {indices.str_short()} and {dims}."
         )

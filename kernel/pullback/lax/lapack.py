@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.core import errors
 from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.core.batching import AxisData, bdim_at_front
 from pullback.core.jvp import is_zero, zero_of
@@ -38,9 +39,15 @@ def check_matrix(name: str, x: ShapedArray, square: bool = False) -> None:
         TypeError: another dtype.
     """
     if x.ndim < 2:
-        raise ValueError(f"{name}: the operand must have at least 2 axes, got {x.str_short()}.")
+        raise errors.shape_error(
+            f"{name}: the operand must have at least 2 axes, got {x.str_short()}.",
+            "make it a matrix, x[:, None] or x[None, :].",
+        )
     if square and x.shape[-1] != x.shape[-2]:
-        raise ValueError(f"{name}: matrices must be square, got {x.str_short()}.")
+        raise errors.shape_error(
+            f"{name}: matrices must be square, got {x.str_short()}.",
+            "the last two axes must be equal; qr and svd take any matrix.",
+        )
     if x.dtype not in _LETTERS:
         raise TypeError(
             f"{name}: the operand must be float32, float64, complex64 or complex128, got "

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core import dtypes
+from pullback.core import dtypes, errors
 from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.core.jvp import is_zero, zero_of
 from pullback.lax.compare_select import eq_p
@@ -134,7 +134,7 @@ def eigh(
     if subset_by_index is not None:
         start, stop = subset_by_index
         if not 0 <= start <= stop <= shape_of(x)[-1]:
-            raise ValueError(
+            raise errors.shape_error(
                 f"eigh: subset_by_index {subset_by_index} must lie in (0, {shape_of(x)[-1]})."
             )
         v = slice_in_dim(v, start, stop, 1, -1)

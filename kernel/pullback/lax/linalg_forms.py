@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core import dtypes
+from pullback.core import dtypes, errors
 from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.core.batching import AxisData
 from pullback.core.jvp import Zero, add_tangents, is_zero, zero_of
@@ -120,7 +120,7 @@ def _tridiagonal_abstract(x: ShapedArray, *, lower: bool) -> list[ShapedArray]:
     check_matrix("tridiagonal", x, square=True)
     *batch, n, _ = x.shape
     if n == 0:
-        raise ValueError(f"tridiagonal: matrices must not be empty, got {x.str_short()}.")
+        raise errors.shape_error(f"tridiagonal: matrices must not be empty, got {x.str_short()}.")
     part = dtypes.real_dtype(x.dtype)
     return [
         make_aval(x.shape, x.dtype),
@@ -182,7 +182,7 @@ def _tridiagonal_solve_abstract(
         not dl.shape == d.shape == du.shape == b.shape[:-1]
         or len({dl.dtype, d.dtype, du.dtype, b.dtype}) != 1
     ):
-        raise ValueError(
+        raise errors.shape_error(
             "tridiagonal_solve: diagonals must be [..., m] and b [..., m, n], of one dtype; got "
             f"{', '.join(a.str_short() for a in (dl, d, du, b))}."
         )

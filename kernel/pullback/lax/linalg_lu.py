@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.core import errors
 from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.core.jvp import zero_jvp
 from pullback.core.tracer import Primitive
@@ -36,7 +37,7 @@ def _permutation_abstract(pivots: ShapedArray, *, permutation_size: int) -> Shap
             f"lu_pivots_to_permutation: pivots must be integer vectors, got {pivots.str_short()}."
         )
     if pivots.shape[-1] > permutation_size:
-        raise ValueError(
+        raise errors.shape_error(
             f"lu_pivots_to_permutation: permutation_size {permutation_size} is smaller than the "
             f"number of pivots of {pivots.str_short()}."
         )

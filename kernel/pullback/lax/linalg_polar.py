@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core import dtypes
+from pullback.core import dtypes, errors
 from pullback.core.aval import typeof
 from pullback.lax.compare_select import and_p, ge_p, lt_p, or_p, select_n_p
 from pullback.lax.complex import abs_p
@@ -112,7 +112,7 @@ def qdwh(
     check_matrix("qdwh", typeof(x))
     shape = shape_of(x)
     if len(shape) != 2 or shape[0] < shape[1]:
-        raise ValueError(
+        raise errors.shape_error(
             f"qdwh: the operand must be one matrix with at least as many rows as columns, got "
             f"shape {shape}."
         )

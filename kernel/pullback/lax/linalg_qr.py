@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.core import errors
 from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.lax.elementwise import add_p, sub_p
 from pullback.lax.fill import iota_p
@@ -105,7 +106,7 @@ def _householder_abstract(a: ShapedArray, taus: ShapedArray) -> list[ShapedArray
     check_matrix("householder_product", a)
     *batch, m, n = a.shape
     if m < n or taus.shape[:-1] != tuple(batch) or taus.shape[-1] > n or taus.dtype != a.dtype:
-        raise ValueError(
+        raise errors.shape_error(
             "householder_product: a must have at least as many rows as columns, and taus at most "
             f"one factor per column, of its dtype; got {a.str_short()} and {taus.str_short()}."
         )
@@ -145,7 +146,7 @@ def _ormqr_abstract(
     check_matrix("ormqr", a)
     check_matrix("ormqr", c)
     if c.shape[-2 if left else -1] != a.shape[-2] or a.dtype != c.dtype:
-        raise ValueError(
+        raise errors.shape_error(
             f"ormqr: the {'rows' if left else 'columns'} of c must be as many as the rows of a, "
             f"in one dtype; got a {a.str_short()} and c {c.str_short()}."
         )

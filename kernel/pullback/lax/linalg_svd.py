@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core import dtypes
+from pullback.core import dtypes, errors
 from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.lax.compare_select import eq_p, select_n_p
 from pullback.lax.elementwise import add_p, div_p, mul_p, sub_p
@@ -184,9 +184,11 @@ def svd(
     if subset_by_index is not None:
         start, stop = subset_by_index
         if not 0 <= start <= stop <= k:
-            raise ValueError(f"svd: subset_by_index {subset_by_index} must lie in (0, {k}).")
+            raise errors.shape_error(
+                f"svd: subset_by_index {subset_by_index} must lie in (0, {k})."
+            )
         if full_matrices and (start, stop) != (0, k):
-            raise ValueError("svd: full_matrices and subset_by_index cannot both be given.")
+            raise errors.shape_error("svd: full_matrices and subset_by_index cannot both be given.")
     outs = svd_p.bind(
         x, full_matrices=bool(full_matrices), compute_uv=bool(compute_uv), algorithm=algorithm
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.core import errors
 from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.core.batching import AxisData, bdim_at_front, move_dim
 from pullback.core.jvp import Zero, add_tangents, is_zero, zero_of
@@ -132,7 +133,7 @@ def _solve_abstract(a: ShapedArray, b: ShapedArray, *, left_side: bool, **p: boo
     check_matrix("triangular_solve", b)
     same_dtype("triangular_solve", a, b)
     if a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-2 if left_side else -1]:
-        raise TypeError(
+        raise errors.shape_error(
             f"triangular_solve: leading axes must be equal, and a as large as the "
             f"{'rows' if left_side else 'columns'} of b; got a {a.str_short()} and "
             f"b {b.str_short()}."

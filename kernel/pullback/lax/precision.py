@@ -108,9 +108,8 @@ class DotAlgorithmPreset(Enum):
             return DotAlgorithm(lhs, rhs, sums, 1, 1, 1, name.endswith("FAST_ACCUM"))
         part, _, sums, *times = name.split("_")
         ops = int(times[0][1:]) if times else 1
-        count = {1: 1, 3: 2 if part == "BF16" else 1, 6: 3, 9: 3}[ops]
         kind = "tf32" if part == "TF32" else dtypes.dtype(_LONG[part])
-        return DotAlgorithm(kind, kind, dtypes.dtype(_LONG[sums]), count, count, ops)
+        return DotAlgorithm(kind, kind, dtypes.dtype(_LONG[sums]), 1, 1, ops)
 
 
 _LONG = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core import dtypes
+from pullback.core import dtypes, errors
 from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.core.batching import AxisData
 from pullback.core.jvp import is_zero, zero_jvp, zero_of
@@ -212,11 +212,12 @@ def _arg_extremum(name: str, direction: str, init: Callable[[Any], Any], doc: st
         check_kind(name, x, ("bool", "signed", "unsigned", "float"))
         (axis,) = axes
         if not 0 <= axis < x.ndim:
-            raise ValueError(f"{name}: axis {axis} is out of bounds for {x.str_short()}.")
+            raise errors.shape_error(f"{name}: axis {axis} is out of bounds for {x.str_short()}.")
         if x.shape[axis] < 1:
-            raise ValueError(
+            raise errors.shape_error(
                 f"{name} require non-empty reduced dimension, but axis {axis} of "
-                f"{x.str_short()} has size 0."
+                f"{x.str_short()} has size 0.",
+                "check the size first: an empty axis has no extremum.",
             )
         return make_aval(without(x.shape, axes), np.dtype(index_dtype))
 

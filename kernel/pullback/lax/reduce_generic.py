@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from pullback.core import pytree
+from pullback.core import errors, pytree
 from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.core.batching import AxisData, batch_flat, bdim_at_front
 from pullback.core.jaxpr import Jaxpr
@@ -55,7 +55,7 @@ def _abstract(*avals: ShapedArray, jaxpr: Jaxpr, dimensions: tuple[int, ...]) ->
     operands, inits = avals[:n], avals[n:]
     for x, init in zip(operands, inits, strict=True):
         if x.shape != operands[0].shape or init.shape or init.dtype != x.dtype:
-            raise TypeError(
+            raise errors.shape_error(
                 "reduce: operands must have one shape and each initial value must be a scalar of "
                 f"its operand's dtype; got {', '.join(a.str_short() for a in avals)}."
             )
@@ -149,7 +149,7 @@ def reduce(
     leaves, tree = pytree.tree_flatten(operands)
     inits, init_tree = pytree.tree_flatten(init_values)
     if tree != init_tree:
-        raise ValueError(
+        raise errors.shape_error(
             f"reduce: operands and init_values must have one structure, got {tree} and {init_tree}."
         )
     avals = [typeof(x) for x in leaves]
@@ -178,7 +178,7 @@ def tree_reducer(
         out = computation(pytree.tree_unflatten(tree, xs[:n]), pytree.tree_unflatten(tree, xs[n:]))
         found, out_tree = pytree.tree_flatten(out)
         if out_tree != tree:
-            raise TypeError(
+            raise errors.shape_error(
                 f"{name}: the function must give the structure of the operands, {tree}; it gives "
                 f"{out_tree}."
             )

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.core import dtypes
+from pullback.core import dtypes, errors
 from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.core.batching import AxisData, bdim_at_front
 from pullback.core.tracer import Primitive
@@ -70,7 +70,7 @@ def check_scatter(
 
     def check(condition: bool, text: str) -> None:
         if not condition:
-            raise TypeError(
+            raise errors.shape_error(
                 f"{name}: {text}; got operand {x.str_short()}, indices {indices.str_short()}, "
                 f"updates of shape {updates} and {d}."
             )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core import errors
 from pullback.core.aval import ShapedArray, make_aval
 from pullback.core.batching import AxisData, to_dim
 from pullback.core.jvp import Zero, is_zero, zero_of
@@ -96,7 +97,7 @@ def _scatter_abstract(s: ShapedArray, x: ShapedArray, *, select: _Select, **p: A
     same_dtype("select_and_scatter_add", s, x)
     check_windows("select_and_scatter_add", x, p)
     if s.shape != result_shape(x.shape, p):
-        raise TypeError(
+        raise errors.shape_error(
             f"select_and_scatter_add: one source element per window is needed, shape "
             f"{result_shape(x.shape, p)}; got {s.str_short()} for operand {x.str_short()}."
         )

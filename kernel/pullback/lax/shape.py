@@ -39,23 +39,26 @@ def _broadcast_abstract(
 ) -> ShapedArray:
     dims = broadcast_dimensions
     if len(dims) != x.ndim:
-        raise TypeError(
+        raise errors.shape_error(
             f"broadcast_in_dim: broadcast_dimensions {dims} must name one axis of the result per "
-            f"operand axis; the operand is {x.str_short()}."
+            f"operand axis; the operand is {x.str_short()}.",
+            "give as many broadcast_dimensions as the operand has axes.",
         )
     if any(not 0 <= d < len(shape) for d in dims) or any(
         a >= b for a, b in zip(dims, dims[1:], strict=False)
     ):
-        raise TypeError(
+        raise errors.shape_error(
             f"broadcast_in_dim: broadcast_dimensions must be strictly increasing axes of the "
-            f"result; got {dims} for operand {x.str_short()} and shape {shape}."
+            f"result; got {dims} for operand {x.str_short()} and shape {shape}.",
+            "name increasing axes; transpose the operand first for another order.",
         )
     for axis, (n, d) in enumerate(zip(x.shape, dims, strict=True)):
         if n not in (1, shape[d]):
-            raise TypeError(
+            raise errors.shape_error(
                 f"broadcast_in_dim: operand axis {axis} of size {n} cannot become result axis {d} "
                 f"of size {shape[d]}: operand {x.str_short()}, shape {shape}, "
-                f"broadcast_dimensions {dims}.\nInstead: sizes must be equal, or 1 in the operand."
+                f"broadcast_dimensions {dims}.",
+                "sizes must be equal, or 1 in the operand.",
             )
     return make_aval(shape, x.dtype, x.weak_type)
 
@@ -179,8 +182,9 @@ def check_reduce_axes(name: str, x: ShapedArray, axes: tuple[int, ...]) -> None:
         ValueError: out of bounds or named twice.
     """
     if len(set(axes)) != len(axes) or any(not 0 <= a < x.ndim for a in axes):
-        raise ValueError(
-            f"{name}: axes must be distinct and in [0, {x.ndim}), got {axes} for {x.str_short()}"
+        raise errors.shape_error(
+            f"{name}: axes must be distinct and in [0, {x.ndim}), got {axes} for {x.str_short()}",
+            "name each axis once, counted from 0 or from the end (-1).",
         )
 
 
@@ -306,7 +310,7 @@ def reshape(
     if dimensions is not None:
         order = canonical_axes("reshape", dimensions, ndim)
         if len(order) != ndim:
-            raise TypeError(
+            raise errors.shape_error(
                 f"reshape: dimensions must name each of the operand's {ndim} axes once, "
                 f"got {tuple(dimensions)}."
             )
@@ -321,7 +325,7 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
     shape = shape_of(operand)
     start, stop, _ = slice(start_dimension, stop_dimension).indices(len(shape))
     if stop < start:
-        raise ValueError(
+        raise errors.shape_error(
             f"collapse: stop_dimension {stop_dimension} lies before start_dimension "
             f"{start_dimension} in shape {shape}."
         )
@@ -333,9 +337,10 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
 
 def _transpose_abstract(x: ShapedArray, *, permutation: tuple[int, ...]) -> ShapedArray:
     if sorted(permutation) != list(range(x.ndim)):
-        raise TypeError(
+        raise errors.shape_error(
             f"transpose: permutation {permutation} is not a permutation of the {x.ndim} axes of "
-            f"{x.str_short()}."
+            f"{x.str_short()}.",
+            "name each axis once, such as (1, 0).",
         )
     return make_aval(tuple([x.shape[i] for i in permutation]), x.dtype, x.weak_type)
 
@@ -401,9 +406,10 @@ axis_ops.broadcast = _repeated
 def _squeeze_abstract(x: ShapedArray, *, dimensions: tuple[int, ...]) -> ShapedArray:
     for d in dimensions:
         if x.shape[d] != 1:
-            raise ValueError(
+            raise errors.shape_error(
                 f"squeeze: cannot select an axis to squeeze out which has size not equal to one, "
-                f"got shape={x.shape} and dimensions={dimensions}."
+                f"got shape={x.shape} and dimensions={dimensions}.",
+                "name axes of size 1 only, or index the axis: x[0].",
             )
     return make_aval(without(x.shape, dimensions), x.dtype, x.weak_type)
 
@@ -488,8 +494,6 @@ def zeros(aval: ShapedArray) -> Any:
 
 
 linear_ops.zeros = zeros
-
-
 shape_ops.reshape = reshaped
 shape_ops.broadcast_to = broadcast_to
 shape_ops.sum = sum_axes

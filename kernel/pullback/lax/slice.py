@@ -46,7 +46,7 @@ def _slice_abstract(
 ) -> ShapedArray:
     steps = strides or (1,) * x.ndim
     if not len(start_indices) == len(limit_indices) == len(steps) == x.ndim:
-        raise TypeError(
+        raise errors.shape_error(
             f"slice: start_indices {start_indices}, limit_indices {limit_indices} and strides "
             f"{strides} must have one entry per axis of the operand {x.str_short()}."
         )
@@ -55,9 +55,10 @@ def _slice_abstract(
         zip(start_indices, limit_indices, steps, x.shape, strict=True)
     ):
         if not 0 <= lo <= hi <= n or step < 1:
-            raise TypeError(
+            raise errors.shape_error(
                 f"slice: 0 <= start <= limit <= size and stride >= 1 do not hold on axis {axis}: "
-                f"start {lo}, limit {hi}, stride {step} for operand {x.str_short()}."
+                f"start {lo}, limit {hi}, stride {step} for operand {x.str_short()}.",
+                "x[start:stop:step] cuts bounds to the array.",
             )
         sizes.append(-(-(hi - lo) // step))
     return make_aval(tuple(sizes), x.dtype, x.weak_type)
@@ -203,9 +204,11 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
 def _pad_abstract(x: ShapedArray, value: ShapedArray, *, padding_config: tuple) -> ShapedArray:
     same_dtype("pad", x, value)
     if value.ndim:
-        raise TypeError(f"pad: the padding value must be a scalar, got {value.str_short()}.")
+        raise errors.shape_error(
+            f"pad: the padding value must be a scalar, got {value.str_short()}."
+        )
     if len(padding_config) != x.ndim:
-        raise ValueError(
+        raise errors.shape_error(
             f"pad: padding_config must have one (low, high, interior) per axis of the operand "
             f"{x.str_short()}, got {len(padding_config)}: {padding_config}."
         )
@@ -213,9 +216,10 @@ def _pad_abstract(x: ShapedArray, value: ShapedArray, *, padding_config: tuple) 
     for axis, (n, (lo, hi, inner)) in enumerate(zip(x.shape, padding_config, strict=True)):
         size = lo + hi + n + max(n - 1, 0) * inner
         if inner < 0 or size < 0:
-            raise ValueError(
+            raise errors.shape_error(
                 f"pad: (low, high, interior) {(lo, hi, inner)} on axis {axis} of "
-                f"{x.str_short()} gives a negative size {size} or has negative interior."
+                f"{x.str_short()} gives a negative size {size} or has negative interior.",
+                "pad by less than the operand's size.",
             )
         sizes.append(size)
     return make_aval(tuple(sizes), x.dtype, all_weak(x, value))
@@ -301,7 +305,7 @@ def _concatenate_abstract(*avals: ShapedArray, dimension: int) -> ShapedArray:
     first = avals[0]
     same_dtype("concatenate", *avals)
     if not 0 <= dimension < first.ndim:
-        raise TypeError(
+        raise errors.shape_error(
             f"concatenate: dimension {dimension} is out of bounds for operands {describe(*avals)}."
         )
     rest = first.shape[:dimension] + first.shape[dimension + 1 :]
@@ -378,9 +382,10 @@ def concatenate(operands: Any, dimension: int) -> Any:
 
 def _split_abstract(x: ShapedArray, *, sizes: tuple[int, ...], axis: int) -> list[ShapedArray]:
     if sum(sizes) != x.shape[axis] or any(s < 0 for s in sizes):
-        raise ValueError(
+        raise errors.shape_error(
             f"split: sizes {sizes} add to {sum(sizes)}, but axis {axis} of {x.str_short()} has "
-            f"size {x.shape[axis]}."
+            f"size {x.shape[axis]}.",
+            "give sizes that add to the size of the axis.",
         )
     return [
         make_aval((*x.shape[:axis], s, *x.shape[axis + 1 :]), x.dtype, x.weak_type) for s in sizes
@@ -442,7 +447,7 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
 def stack(operands: Sequence[Any], axis: int = 0) -> Any:
     """The arrays, of one shape, along a new axis."""
     if not len(operands):
-        raise ValueError("stack requires at least one operand")
+        raise errors.shape_error("stack requires at least one operand")
     axis = canonical_axis("stack", axis, typeof(operands[0]).ndim + 1)
     return concatenate([expand_dims(x, (axis,)) for x in operands], axis)
 
@@ -465,7 +470,9 @@ def tile(operand: Any, reps: Sequence[int]) -> Any:
     shape = shape_of(operand)
     reps = canonical_shape("tile", reps)
     if len(reps) != len(shape):
-        raise ValueError(f"tile: reps {reps} must have one entry per axis of shape {shape}.")
+        raise errors.shape_error(
+            f"tile: reps {reps} must have one entry per axis of shape {shape}."
+        )
     pairs = [n for pair in zip(reps, shape, strict=True) for n in pair]
     dims = tuple(range(1, len(pairs), 2))
     out = broadcast_in_dim_p.bind(operand, shape=tuple(pairs), broadcast_dimensions=dims)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core import dtypes
+from pullback.core import dtypes, errors
 from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.core.batching import AxisData, bdim_at_front
 from pullback.core.jvp import is_zero, zero_of
@@ -28,11 +28,11 @@ def _sort_abstract(
     *avals: ShapedArray, dimension: int, is_stable: bool, num_keys: int
 ) -> list[ShapedArray]:
     if any(a.shape != avals[0].shape for a in avals):
-        raise TypeError(
+        raise errors.shape_error(
             f"sort: operands must have one shape, got {', '.join(a.str_short() for a in avals)}."
         )
     if not 1 <= num_keys <= len(avals):
-        raise ValueError(
+        raise errors.shape_error(
             f"sort: num_keys must be between 1 and the number of operands {len(avals)}, "
             f"got {num_keys}."
         )
@@ -178,7 +178,7 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
     several = isinstance(operand, (list, tuple))
     arrays = list(operand) if several else [operand]
     if not arrays:
-        raise TypeError("sort requires at least one operand")
+        raise errors.shape_error("sort requires at least one operand")
     dimension = canonical_axis("sort", dimension, typeof(arrays[0]).ndim)
     outs = sort_p.bind(
         *arrays,
@@ -206,10 +206,11 @@ def sort_key_val(
 def _top_k_abstract(x: ShapedArray, *, k: int, axis: int) -> list[ShapedArray]:
     check_kind("top_k", x, ("bool", "signed", "unsigned", "float"))
     if not 0 <= axis < x.ndim:
-        raise TypeError(f"top_k: the operand needs an axis {axis}, got {x.str_short()}.")
+        raise errors.shape_error(f"top_k: the operand needs an axis {axis}, got {x.str_short()}.")
     if not 0 <= k <= x.shape[axis]:
-        raise ValueError(
-            f"top_k: k must be between 0 and the size {x.shape[axis]} of axis {axis}, got {k}."
+        raise errors.shape_error(
+            f"top_k: k must be between 0 and the size {x.shape[axis]} of axis {axis}, got {k}.",
+            "choose a smaller k.",
         )
     shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
     return [make_aval(shape, x.dtype, x.weak_type), make_aval(shape, np.dtype(np.int32))]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
-from pullback.core import pytree
+from pullback.core import errors, pytree
 from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.core.batching import AxisData, batch_flat, bdim_at_front
 from pullback.core.jaxpr import Jaxpr
@@ -188,7 +188,7 @@ def _generic_abstract(*avals: ShapedArray, jaxpr: Jaxpr, **p: Any) -> list[Shape
     for x, init in zip(avals[:n], avals[n:], strict=True):
         check_windows("reduce_window", x, p)
         if x.shape != avals[0].shape or init.shape or init.dtype != x.dtype:
-            raise TypeError(
+            raise errors.shape_error(
                 "reduce_window: operands must have one shape and each initial value must be a "
                 f"scalar of its operand's dtype; got {', '.join(a.str_short() for a in avals)}."
             )
@@ -279,7 +279,7 @@ def reduce_window(
     leaves, tree = pytree.tree_flatten(operand)
     inits, init_tree = pytree.tree_flatten(init_value)
     if not leaves or tree != init_tree:
-        raise ValueError(
+        raise errors.shape_error(
             "reduce_window: operand and init_value must have one structure with at least one "
             f"array, got {tree} and {init_tree}."
         )
@@ -316,9 +316,10 @@ def window_params(
     base = positive(name, "base_dilation", base_dilation, n)
     spread = positive(name, "window_dilation", window_dilation, n)
     if len(window) != n:
-        raise TypeError(
+        raise errors.shape_error(
             f"reduce_window: window_dimensions must have one size per axis of shape {shape}, "
-            f"got {window}."
+            f"got {window}.",
+            "give 1 for axes that the window does not cover.",
         )
     sizes = [dilated(s, d) for s, d in zip(shape, base, strict=True)]
     taps = [dilated(s, d) for s, d in zip(window, spread, strict=True)]

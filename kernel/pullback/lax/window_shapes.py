@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pullback.core import errors
 from pullback.core.aval import ShapedArray
 from pullback.lax.conv_shapes import dilated, n_windows
 from pullback.lax.operands import inserted
@@ -35,11 +36,13 @@ def check_windows(name: str, x: ShapedArray, p: dict[str, Any]) -> None:
     """
     for what, values in p.items():
         if what in _PER_AXIS and len(values) != x.ndim:
-            raise TypeError(
+            raise errors.shape_error(
                 f"{name}: {what} must have one entry per axis of {x.str_short()}, got {values}."
             )
     if any(w < 1 for w in p["window_dimensions"]):
-        raise TypeError(f"{name}: window_dimensions must be positive: {p['window_dimensions']}.")
+        raise errors.shape_error(
+            f"{name}: window_dimensions must be positive: {p['window_dimensions']}."
+        )
 
 
 _PER_AXIS = frozenset(
