@@ -13,7 +13,8 @@ import pytest
 
 from pullback.core.aval import make_aval
 from pullback.xla import client, compat
-from pullback.xla.array import Array, DLDeviceType, array_from_numpy, from_dlpack
+from pullback.xla.array import Array, DLDeviceType, array_from_numpy
+from pullback.xla.dlpack import from_dlpack
 from pullback.xla.sharding import SingleDeviceSharding
 
 F32 = np.dtype(np.float32)

@@ -1,5 +1,7 @@
 """debug_nans and debug_infs: the first bad value stops the program, and is named."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -84,3 +86,14 @@ def test_nothing_is_observed_when_off():
     finally:
         config.update("jax_debug_nans", False)
     assert (len(dispatch.after_run), len(dispatch.after_program)) == before
+
+
+def test_a_thread_that_switched_it_on_for_all_may_end():
+    before = len(dispatch.after_run)
+    thread = threading.Thread(target=lambda: config.update("jax_debug_nans", True))
+    thread.start()
+    thread.join()
+    with pytest.raises(FloatingPointError):
+        jnp.log(-1.0)
+    config.update("jax_debug_nans", False)
+    assert len(dispatch.after_run) == before

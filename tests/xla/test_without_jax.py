@@ -26,7 +26,8 @@ import copy, pickle
 import ml_dtypes, numpy as np
 from pullback.core.aval import make_aval
 from pullback.xla import client, compat, compile, dispatch
-from pullback.xla.array import Array, array_from_numpy, from_dlpack
+from pullback.xla.array import Array, array_from_numpy
+from pullback.xla.dlpack import from_dlpack
 from pullback.xla.mesh import make_mesh
 from pullback.xla.sharding import NamedSharding, P, SingleDeviceSharding
 from pullback.xla.transfer import device_put_sharded_array as put

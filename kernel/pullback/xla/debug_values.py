@@ -77,7 +77,8 @@ def _note_change(option: str) -> None:
     if option not in _OPTIONS:
         return
     everywhere = any(getattr(Config, name) for name in _OPTIONS)
-    here = any(getattr(config, name) for name in _OPTIONS)
+    # Only what this thread set for itself: a thread that set it for the process may be gone.
+    here = any(config.__dict__.get(name, False) for name in _OPTIONS)
     for key, on in ((0, everywhere), (threading.get_ident(), here)):
         (_watching.add if on else _watching.discard)(key)
     if _watching and check_results not in dispatch.after_run:
