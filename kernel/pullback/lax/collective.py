@@ -231,6 +231,14 @@ def _all_gather_batch(
     return x, None
 
 
+def _unmapped(x: Any, dim: int | None) -> ShapedArray:
+    """The type of an operand without its mapped axis."""
+    aval = typeof(x)
+    if dim is None:
+        return aval
+    return make_aval((*aval.shape[:dim], *aval.shape[dim + 1 :]), aval.dtype, aval.weak_type)
+
+
 def _one_name(what: str, names: Names) -> None:
     if len(names) > 1:
         raise NotImplementedError(
@@ -311,6 +319,14 @@ def _reduce_scatter_batch(
         return out, 0
     _refuse_groups("psum_scatter", axis_index_groups)
     _one_name("psum_scatter", axis_name)
+    _reduce_scatter_abstract(
+        _unmapped(x, d),
+        axis_name=axis_name,
+        scatter_dimension=at,
+        axis_size=axis_size,
+        tiled=tiled,
+        axis_index_groups=None,
+    )
     x = _scaled(x, axis.size) if d is None else sum_axes(x, (d,))
     if tiled:
         shape = typeof(x).shape
@@ -394,6 +410,15 @@ def _all_to_all_batch(
         return out, 0
     _refuse_groups("all_to_all", axis_index_groups)
     _one_name("all_to_all", axis_name)
+    _all_to_all_abstract(
+        _unmapped(x, d),
+        axis_name=axis_name,
+        split_axis=split_axis,
+        concat_axis=concat_axis,
+        axis_size=axis_size,
+        tiled=tiled,
+        axis_index_groups=None,
+    )
     x = bdim_at_front(x, d, axis.size)
     if tiled:
         shape = typeof(x).shape

@@ -237,10 +237,21 @@ class _RootRule:
     tree: Any
     n_x: int
     tangent_solve: Callable[..., Any]
-    solution: Callable[..., Sequence[Any]]
+    solution: Jaxpr
+
+    def root(self, operands: Sequence[Any]) -> list[Any]:
+        """The root (and auxiliary values), with this derivative."""
+        return custom_jvp_call_p.bind(
+            *operands,
+            call=self.solution,
+            jvp=self,
+            num_consts=0,
+            symbolic_zeros=True,
+            name="root",
+        )
 
     def __call__(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list, list]:
-        outs = list(self.solution(*primals))
+        outs = self.root(primals)
         x = outs[: self.n_x]
         consts = primals[: self.n_consts]
         _, rhs = jvp_flat(
@@ -295,10 +306,8 @@ def custom_root(
     def flat(*args: Any) -> list[Any]:
         return eval_jaxpr(solution.jaxpr, (), *args[n_consts:])
 
-    rule = _RootRule(value.jaxpr, n_consts, tree, len(leaves), tangent_solve, flat)
     operands = [*value.consts, *solution.consts, *leaves]
     closed, _ = trace_to_jaxpr(flat, [typeof(x) for x in operands], name="root")
-    outs = custom_jvp_call_p.bind(
-        *operands, call=closed, jvp=rule, num_consts=0, symbolic_zeros=True, name="root"
-    )
+    rule = _RootRule(value.jaxpr, n_consts, tree, len(leaves), tangent_solve, closed)
+    outs = rule.root(operands)
     return pytree.tree_unflatten(solution.out_tree, outs)

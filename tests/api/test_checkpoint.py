@@ -1,0 +1,128 @@
+"""checkpoint: no value changes, policies decide what is kept, memory falls."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback import lax
+from pullback import numpy as jnp
+from pullback.ad_checkpoint import checkpoint_name
+from pullback.core.jaxpr import check_jaxpr
+
+policies = pb.checkpoint_policies
+W = jnp.asarray(np.random.default_rng(0).normal(size=(3, 3)).astype(np.float32))
+X = jnp.asarray(np.random.default_rng(1).normal(size=(2, 3)).astype(np.float32))
+
+
+def block(w, x):
+    h = checkpoint_name(jnp.tanh(x @ w), "hidden")
+    return (jnp.sin(h @ w) ** 2).sum()
+
+
+POLICIES = {
+    "none": None,
+    "everything": policies.everything_saveable,
+    "nothing": policies.nothing_saveable,
+    "dots": policies.dots_saveable,
+    "dots without batch": policies.dots_with_no_batch_dims_saveable,
+    "names": policies.save_only_these_names("hidden"),
+    "but names": policies.save_any_names_but_these("hidden"),
+    "except names": policies.save_anything_except_these_names("hidden"),
+    "both": policies.save_from_both_policies(
+        policies.dots_saveable, policies.save_only_these_names("hidden")
+    ),
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_values_do_not_change(name):
+    f = pb.checkpoint(block, policy=POLICIES[name])
+    np.testing.assert_allclose(f(W, X), block(W, X), rtol=1e-6)
+    expected = pb.grad(block)(W, X)
+    np.testing.assert_allclose(pb.grad(f)(W, X), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(pb.jit(pb.grad(f))(W, X), expected, rtol=1e-5, atol=1e-6)
+    jaxpr = pb.make_jaxpr(pb.grad(f))(W, X).jaxpr
+    check_jaxpr(jaxpr)
+    assert [e.primitive.name for e in jaxpr.eqns].count("checkpoint") == 1
+
+
+def test_other_transformations():
+    f = pb.checkpoint(block)
+    np.testing.assert_allclose(pb.hessian(f)(W, X), pb.hessian(block)(W, X), rtol=1e-4, atol=1e-5)
+    stacked = jnp.stack([X, 2 * X])
+    np.testing.assert_allclose(
+        pb.vmap(pb.grad(f), (None, 0))(W, stacked),
+        pb.vmap(pb.grad(block), (None, 0))(W, stacked),
+        rtol=1e-5,
+        atol=1e-6,
+    )
+    np.testing.assert_allclose(
+        pb.jvp(f, (W, X), (W, X))[1], pb.jvp(block, (W, X), (W, X))[1], rtol=1e-5
+    )
+
+
+def backward_equation(f, *args):
+    jaxpr = pb.make_jaxpr(pb.grad(f))(*args).jaxpr
+    return next(e for e in jaxpr.eqns if e.primitive.name == "checkpoint")
+
+
+def test_what_the_backward_pass_takes():
+    """Inputs, saved values and the cotangent; recomputed operations stand inside."""
+    sines = lambda x: jnp.sin(jnp.sin(jnp.sin(x)))
+    eqn = backward_equation(pb.checkpoint(sines), 1.0)
+    inside = [e.primitive.name for e in eqn.params["jaxpr"].eqns]
+    assert inside.count("sin") == 2 and inside.count("cos") == 3
+    assert len(eqn.invars) == 2
+    everything = pb.checkpoint(sines, policy=policies.everything_saveable)
+    inside = [e.primitive.name for e in backward_equation(everything, 1.0).params["jaxpr"].eqns]
+    assert "sin" not in inside and "cos" not in inside
+
+
+def test_policy_sees_inside_jit():
+    f = pb.checkpoint(lambda w, x: pb.jit(block)(w, x), policy=policies.dots_saveable)
+    inside = [e.primitive.name for e in backward_equation(f, W, X).params["jaxpr"].eqns]
+    plain = backward_equation(pb.checkpoint(block), W, X).params["jaxpr"].eqns
+    assert inside.count("dot_general") < [e.primitive.name for e in plain].count("dot_general")
+
+
+def test_memory_falls():
+    def layers(checkpointed, w, x):
+        f = lambda h, _: (jnp.tanh(jnp.sin(jnp.cos(h @ w))), None)
+        if checkpointed:
+            f = pb.checkpoint(f)
+        return lax.scan(f, x, None, length=16)[0].sum()
+
+    w, x = jnp.ones((32, 32)) / 32, jnp.ones((64, 32))
+    sizes = [
+        pb.jit(pb.grad(lambda w, c=c: layers(c, w, x)))
+        .lower(w)
+        .compile()
+        .memory_analysis()
+        .temp_size_in_bytes
+        for c in (True, False)
+    ]
+    assert sizes[0] < 0.7 * sizes[1]
+
+
+def test_static_arguments():
+    f = pb.checkpoint(lambda x, flag: jnp.sin(x) if flag else x, static_argnums=1)
+    np.testing.assert_allclose(pb.grad(f)(0.5, True), np.cos(0.5), rtol=1e-6)
+    named = pb.checkpoint(lambda x, flag: x * x if flag else x, static_argnames="flag")
+    assert float(pb.grad(named)(2.0, flag=True)) == 4.0
+
+
+def test_errors():
+    with pytest.raises(NotImplementedError, match="static_argnums"):
+        pb.checkpoint(lambda x: x, concrete=True)
+    with pytest.raises(NotImplementedError, match="one memory"):
+        policies.offload_dot_with_no_batch_dims("device", "pinned_host")
+    with pytest.raises(TypeError, match="must be a function"):
+        pb.checkpoint(3)
+
+
+def test_optimization_barrier():
+    f = lambda x: lax.optimization_barrier(x * 2)
+    assert float(f(2.0)) == 4.0 and float(pb.grad(f)(2.0)) == 2.0
+    np.testing.assert_array_equal(pb.vmap(f)(jnp.ones(2)), [2, 2])

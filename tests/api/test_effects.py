@@ -1,0 +1,171 @@
+"""Callbacks: values, order, transformations, errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback import lax
+from pullback import numpy as jnp
+from pullback.experimental import io_callback
+
+SPEC = pb.ShapeDtypeStruct((), np.float32)
+
+
+def test_pure_callback_eager_and_jitted():
+    f = lambda x: pb.pure_callback(np.sort, x, x)
+    x = jnp.array([3.0, 1.0, 2.0])
+    np.testing.assert_array_equal(f(x), [1, 2, 3])
+    np.testing.assert_array_equal(pb.jit(f)(x), [1, 2, 3])
+    out = pb.jit(lambda x: pb.pure_callback(lambda p: {"y": p["x"] + 1}, {"y": SPEC}, {"x": x}))(
+        2.0
+    )
+    assert float(out["y"]) == 3.0
+
+
+def test_operands_arrive_row_major():
+    x = jnp.arange(6.0).reshape(2, 3)
+    f = pb.jit(
+        lambda x: pb.pure_callback(lambda t: t.copy(), pb.ShapeDtypeStruct((3, 2), np.float32), x.T)
+    )
+    np.testing.assert_array_equal(f(x), np.asarray(x).T)
+
+
+@pytest.mark.parametrize(
+    ("method", "shapes"),
+    [
+        ("sequential", [((), ())] * 3),
+        ("expand_dims", [((3,), (1,))]),
+        ("broadcast_all", [((3,), (3,))]),
+    ],
+)
+def test_vmap_methods(method, shapes):
+    seen = []
+
+    def host(x, y):
+        seen.append((x.shape, y.shape))
+        return np.asarray(x + y)
+
+    f = lambda x, y: pb.pure_callback(host, SPEC, x, y, vmap_method=method)
+    out = pb.vmap(f, (0, None))(jnp.arange(3.0), 2.0)
+    np.testing.assert_array_equal(out, [2, 3, 4])
+    assert seen == shapes
+
+
+def test_pure_callback_refusals():
+    f = lambda x: pb.pure_callback(np.sin, x, x)
+    with pytest.raises(NotImplementedError, match="vmap_method"):
+        pb.vmap(f)(jnp.ones(2))
+    with pytest.raises(ValueError, match="custom_jvp"):
+        pb.grad(f)(1.0)
+    with pytest.raises(TypeError, match=r"result 0 has shape \(3,\)"):
+        pb.pure_callback(lambda: np.ones(3), SPEC)
+    with pytest.raises(TypeError, match="ShapeDtypeStruct"):
+        pb.pure_callback(np.sin, 3.0, 1.0)
+
+
+def test_with_a_derivative_of_its_own():
+    @pb.custom_jvp
+    def sine(x):
+        return pb.pure_callback(lambda x: np.sin(x), SPEC, x, vmap_method="expand_dims")
+
+    sine.defjvp(lambda p, t: (sine(p[0]), jnp.cos(p[0]) * t[0]))
+    np.testing.assert_allclose(pb.jit(pb.grad(sine))(0.3), np.cos(0.3), rtol=1e-6)
+    np.testing.assert_allclose(pb.vmap(pb.grad(sine))(jnp.ones(2)), np.cos([1, 1]), rtol=1e-6)
+
+
+def test_exceptions_come_through():
+    f = pb.jit(lambda x: pb.pure_callback(lambda x: 1 / 0, x, x))
+    with pytest.raises(ZeroDivisionError):
+        f(1.0)
+    assert float(pb.jit(lambda x: x + 1)(1.0)) == 2.0
+
+
+def test_io_callback_is_never_dropped():
+    log = []
+
+    def host(x):
+        log.append(float(x))
+        return np.float32(len(log))
+
+    @pb.jit
+    def f(x):
+        io_callback(host, SPEC, x)
+        return x + 1
+
+    f(1.0)
+    f(1.0)
+    assert log == [1.0, 1.0]
+    with pytest.raises(ValueError, match="ordered IO callback"):
+        pb.vmap(lambda x: io_callback(host, SPEC, x, ordered=True))(jnp.ones(2))
+    log.clear()
+    np.testing.assert_array_equal(
+        pb.vmap(lambda x: io_callback(host, SPEC, x))(jnp.ones(2)), [1, 2]
+    )
+
+
+def test_debug_print(capsys):
+    pb.debug.print("a {} {x:.2f} {y}", 1, x=jnp.float32(2), y=jnp.ones(2))
+    pb.jit(lambda x: pb.debug.print("b {}", x))(1.5)
+    pb.vmap(lambda x: pb.debug.print("v {}", x))(jnp.arange(2))
+    pb.jit(pb.grad(lambda x: (pb.debug.print("g {}", x), x * x)[1]))(3.0)
+    assert capsys.readouterr().out.splitlines() == [
+        "a 1 2.00 [1. 1.]",
+        "b 1.5",
+        "v 0",
+        "v 1",
+        "g 3.0",
+    ]
+    with pytest.raises(ValueError, match="Unused positional"):
+        pb.debug.print("a", 1)
+    with pytest.raises(ValueError, match="Unused keyword"):
+        pb.debug.print("a", x=1)
+    with pytest.raises(IndexError):
+        pb.debug.print("a {}")
+
+
+def test_order_through_loops_and_branches(capsys):
+    def say(text, *args):
+        pb.debug.print(text, *args, ordered=True)
+
+    @pb.jit
+    def f(x):
+        say("start")
+
+        def body(c, i):
+            say("step {}", i)
+            c = pb.jit(lambda c: (say("inner {}", c), c + 1)[1])(c)
+            lax.cond(i % 2 == 0, lambda: say("even"), lambda: say("odd"))
+            return c, None
+
+        c, _ = lax.scan(body, x, jnp.arange(3))
+        c = lax.while_loop(lambda c: c < 5, lambda c: (say("while {}", c), c + 1)[1], c)
+        say("end")
+        return c
+
+    assert int(f(0)) == 5
+    assert capsys.readouterr().out.splitlines() == [
+        "start",
+        *("step 0", "inner 0", "even"),
+        *("step 1", "inner 1", "odd"),
+        *("step 2", "inner 2", "even"),
+        *("while 3", "while 4"),
+        "end",
+    ]
+
+
+def test_debug_callback_keeps_values_valid_and_static_arguments():
+    seen = []
+    f = pb.jit(lambda x: pb.debug.callback(lambda tag, v: seen.append((tag, v)), "name", x))
+    f(jnp.arange(3))
+    f(jnp.arange(3) * 2)
+    assert [tag for tag, _ in seen] == ["name", "name"]
+    np.testing.assert_array_equal(seen[0][1], [0, 1, 2])
+
+
+def test_on_several_devices():
+    seen = []
+    f = pb.pmap(lambda x: (pb.debug.callback(lambda v: seen.append(int(v)), x), x)[1])
+    f(jnp.arange(2))
+    assert sorted(seen) == [0, 1]
