@@ -185,8 +185,10 @@ def compile_jaxpr(
 
 # --------------------------------------------------------------------------- eager operations
 
-# key -> (run, avals whose ids stand in the key)
-_eager: dict[tuple, tuple[Callable[[list[Any]], Any], tuple]] = {}
+# key -> (run, avals whose ids stand in the key, the compiled program if it runs on one device)
+_eager: dict[tuple, tuple[Callable[[list[Any]], Any], tuple, CompiledJaxpr | None]] = {}
+# Primitive, or (primitive, *parameter items) -> a C++ dispatcher over the signatures seen.
+_dispatchers: dict[Any, Any] = {}
 _EAGER_LIMIT = 16384
 
 # Observers of each operation run, for debug_nans and the like: called with (primitive, results).
@@ -196,6 +198,78 @@ after_program: list[Callable[[Jaxpr, Sequence[Any], Sequence[Any], str], None]] 
 
 
 def run_primitive(prim: Primitive, args: tuple, params: dict) -> Any:
+    """Run one primitive on concrete arguments: in C++ where the signature has been seen."""
+    key = (prim, *params.items()) if params else prim
+    call = _dispatchers.get(key)
+    if call is None or after_run:
+        return _run_in_python(prim, args, params)
+    for x in args:
+        if type(x) is not Array:
+            args = tuple([a if type(a) is Array else _scalar_array(a) for a in args])
+            break
+    try:
+        return call(*args)
+    except (RuntimeError, ValueError):
+        refuse_deleted([x._buf for x in args])
+        raise
+
+
+def _dispatcher(prim: Primitive, params: dict) -> Any:
+    """A C++ dispatcher for a primitive: what it has not seen goes through Python once."""
+
+    def miss(*args: Array) -> tuple[Any, Any, bool]:
+        out = _run_in_python(prim, args, params)
+        key = (prim, client.default_device(), *[id(x._buf.aval) for x in args], *params.items())
+        entry = _eager.get(key)
+        compiled = entry[2] if entry is not None else None
+        home = compat.single_device_sharding(client.default_device())
+        if compiled is None or any(x._buf._sharding is not home for x in args):
+            return out, None, False
+        n_in, n_out = len(args), len(compiled.out_avals)
+        fast = compat.FastData(
+            compiled.executable.loaded,
+            compat.dispatch_registry.flatten(out)[1],
+            [home] * n_in,
+            [home] * n_out,
+            compiled.out_avals,
+            [False] * n_out,
+            [True] * n_in,
+            [None] * n_in,
+            [],
+        )
+        return out, fast, False
+
+    return compat.make_pjit(prim.name, None, miss)
+
+
+def _remember(prim: Primitive, params: dict) -> None:
+    """Let the next calls of a primitive go to C++."""
+    key = (prim, *params.items()) if params else prim
+    if key not in _dispatchers:
+        if len(_dispatchers) >= _EAGER_LIMIT:
+            _dispatchers.clear()
+        _dispatchers[key] = _dispatcher(prim, params)
+
+
+_scalar_arrays: dict[tuple, Array] = {}
+
+
+def _scalar_array(x: Any) -> Array:
+    """A value that is not an Array as one; numbers are kept, as they come back."""
+    kind = type(x)
+    device = client.default_device()
+    if kind not in _HASHED_SCALARS or x == 0:
+        return Array(to_buffer(x, device))
+    key = (kind, x, device, config.jax_enable_x64)
+    found = _scalar_arrays.get(key)
+    if found is None or found._buf.is_deleted():
+        if len(_scalar_arrays) >= _SCALAR_LIMIT:
+            _scalar_arrays.clear()
+        found = _scalar_arrays[key] = Array(to_buffer(x, device))
+    return found
+
+
+def _run_in_python(prim: Primitive, args: tuple, params: dict) -> Any:
     """Run one primitive on concrete arguments by its cached executable."""
     device = client.default_device()
     home = compat.single_device_sharding(device)
@@ -223,6 +297,8 @@ def run_primitive(prim: Primitive, args: tuple, params: dict) -> Any:
     try:
         if after_run:
             return _observed(prim, entry[0](bufs))
+        if entry[2] is not None:
+            _remember(prim, params)
         return entry[0](bufs)
     except compat.XlaRuntimeError:
         refuse_deleted(bufs)
@@ -291,7 +367,7 @@ def _observed(prim: Primitive, out: Any) -> Any:
 
 def _compile_primitive(
     key: tuple, prim: Primitive, params: dict, avals: tuple, device: Any, committed: bool
-) -> tuple[Callable[[list[Any]], Any], tuple]:
+) -> tuple[Callable[[list[Any]], Any], tuple, CompiledJaxpr | None]:
     # A program over an inner jaxpr (a loop, say) is kept with it, and goes when it goes.
     inner = next(iter(inner_jaxprs(params)), None)
     cache: dict[Any, Any] = _eager if inner is None else inner.cache
@@ -300,7 +376,7 @@ def _compile_primitive(
     jaxpr = primitive_jaxpr(prim, params, avals)
     mesh = spmd.find_mesh(jaxpr)
     if mesh is not None:
-        entry = cache[key] = (_over_mesh(jaxpr, mesh, prim), avals)
+        entry = cache[key] = (_over_mesh(jaxpr, mesh, prim), avals, None)
         return entry
     lowered = lower_module(jaxpr, prim.name, platform=device.platform)
     compiled = compile_lowered(lowered, avals, jaxpr.out_avals, device, committed)
@@ -319,7 +395,8 @@ def _compile_primitive(
 
     if len(_eager) >= _EAGER_LIMIT:
         _eager.clear()
-    entry = cache[key] = (run, avals)
+    in_cpp = inner is None and not lowered.callbacks
+    entry = cache[key] = (run, avals, compiled if in_cpp else None)
     return entry
 
 
@@ -417,6 +494,8 @@ def clear_caches() -> None:
     _eager.clear()
     _scalar_buffers.clear()
     _fast_scalars.clear()
+    _scalar_arrays.clear()
+    _dispatchers.clear()
 
 
 def cache_sizes() -> dict[str, int]:
