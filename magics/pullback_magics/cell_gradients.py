@@ -78,7 +78,7 @@ def cell_gradient(
     pairs = zip(shape.pop("flat"), shape["arrays"], strict=True)
     bound = pytree.tree_unflatten(shape["tree"], [next(kept) if a else x for x, a in pairs])
     label = expression_text(cell)
-    target = Target(label, "cell", only, tuple(asked), values)
+    target = Target(label, "cell", only, tuple(asked), values, None, namespace)
     return Gradient(label, tuple(asked), value, tuple(grads)), bound, target
 
 

@@ -17,7 +17,7 @@ from pullback.xla import client
 from pullback_magics.options import parse_line
 from pullback_magics.output import is_deterministic
 
-_HEADER = ("device", "kind", "process", "memory in use", "memory limit", "")
+_MEMORY = ("memory in use", "memory limit")
 
 
 def _bytes_text(n: Any) -> str:
@@ -29,21 +29,17 @@ def devices_view(platform: str | None = None) -> Bundle:
     found = client.devices(platform)
     default = client.default_device()
     title = f"{count_text(len(found), 'device')} on platform {found[0].platform}"
+    statistics = [{} if is_deterministic() else (d.memory_stats() or {}) for d in found]
+    with_memory = any(statistics)
+    header = ["device", "kind", "process", *(_MEMORY if with_memory else ()), "default"]
     rows = []
-    for device in found:
-        statistics = {} if is_deterministic() else (device.memory_stats() or {})
+    for device, memory in zip(found, statistics, strict=True):
         kind = device.platform if is_deterministic() else device.device_kind
-        rows.append(
-            [
-                f"{device.platform}:{device.id}",
-                kind,
-                str(device.process_index),
-                _bytes_text(statistics.get("bytes_in_use")),
-                _bytes_text(statistics.get("bytes_limit")),
-                "default" if device == default else "",
-            ]
-        )
-    return view_table(title, _HEADER, rows, f"{title}\n{table(rows, _HEADER)}")
+        row = [f"{device.platform}:{device.id}", kind, str(device.process_index)]
+        if with_memory:
+            row += [_bytes_text(memory.get("bytes_in_use")), _bytes_text(memory.get("bytes_limit"))]
+        rows.append([*row, "yes" if device == default else ""])
+    return view_table(title, header, rows, f"{title}\n{table(rows, header)}")
 
 
 @magics_class

@@ -26,6 +26,7 @@ from pullback_magics.targets import (
     is_call,
     is_numeric,
     leaf_names,
+    names_of_values,
     target_of_call,
     target_of_names,
 )
@@ -94,7 +95,8 @@ def tape(target: Target, wrt: Sequence[int]) -> Bundle:
     """The table of every equation's value and cotangent."""
     evaluation = evaluate_backward(target, wrt)
     names = leaf_names(target.names, target.values)
-    listing = build_listing(evaluation.jaxpr, names, evaluation, backward=True)
+    captured = names_of_values(evaluation.consts, target.namespace)
+    listing = build_listing(evaluation.jaxpr, names, evaluation, True, captured)
     title = f"tape of {target.text}: values forward, cotangents backward"
     return Bundle(f"{title}\n\n{listing.text()}", listing.html(title), data=listing)
 

@@ -28,7 +28,7 @@ from pullback.views.program_view import GraphView, view_program, view_text
 from pullback_magics.gradients import evaluate_backward
 from pullback_magics.options import parse_line
 from pullback_magics.output import say
-from pullback_magics.targets import Target, leaf_names, target_of
+from pullback_magics.targets import Target, leaf_names, names_of_values, target_of
 
 STAGES = ("jaxpr", "linear", "stablehlo", "hlo")
 
@@ -65,28 +65,38 @@ def graph_view(
             evaluation.jaxpr,
             target.text,
             arg_names=names,
+            const_names=names_of_values(evaluation.consts, target.namespace),
             values=evaluation,
             backward=True,
             depth=depth,
         )
-    return view_program(traced_jaxpr(target), target.text, arg_names=names, depth=depth)
+    jaxpr, consts = traced_jaxpr(target)
+    captured = names_of_values(consts, target.namespace)
+    return view_program(jaxpr, target.text, arg_names=names, const_names=captured, depth=depth)
 
 
-def traced_jaxpr(target: Target) -> Jaxpr:
-    """The program that a target runs through; of a single jitted call, the program within."""
+def traced_jaxpr(target: Target) -> tuple[Jaxpr, list[Any]]:
+    """The program that a target runs through and the arrays that it captures.
+
+    Of a single jitted call, the program within.
+    """
     leaves, tree = pytree.tree_flatten(target.values)
 
     def flat(*new: Any) -> list[Any]:
         return pytree.tree_leaves(target.fun(*pytree.tree_unflatten(tree, new)))
 
-    jaxpr, _, _ = record(flat, leaves, name=target.name)
+    jaxpr, consts, _ = record(flat, leaves, name=target.name)
     if len(jaxpr.eqns) == 1:
         eqn = jaxpr.eqns[0]
         inner = inner_call(eqn)
-        same = list(eqn.invars) == list(jaxpr.invars) and list(eqn.outvars) == list(jaxpr.outvars)
-        if inner is not None and same:
-            return inner
-    return jaxpr
+        read = [*jaxpr.constvars, *jaxpr.invars]
+        if inner is not None and [list(eqn.invars), list(eqn.outvars)] == [
+            read,
+            list(jaxpr.outvars),
+        ]:
+            n = len(consts)
+            return inner.replace(constvars=inner.invars[:n], invars=inner.invars[n:]), consts
+    return jaxpr, consts
 
 
 def linear_jaxpr(target: Target) -> Jaxpr:

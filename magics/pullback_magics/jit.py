@@ -24,6 +24,7 @@ from pullback_magics.cells import LAST, Cell, parse_cell, raw_cell, register_sou
 from pullback_magics.options import Line, name_list, parse_line
 from pullback_magics.output import is_deterministic, say, show, stage_times
 from pullback_magics.programs import CellProgram, Run
+from pullback_magics.targets import names_of_values
 
 _MAX_PROGRAMS = 64
 
@@ -88,10 +89,11 @@ class JitMagics(Magics):
             namespace[name] = self._jitted(name, namespace[name], static, donate, device)
         if options.quiet:
             return
-        say(
-            f"%%jit: {_listed(names)} {'is' if len(names) == 1 else 'are'} jitted; "
-            "each is traced and compiled at its first call"
-        )
+        if len(names) == 1:
+            what = f"{names[0]} is jitted: it is traced and compiled at its first call"
+        else:
+            what = f"{_listed(names)} are jitted: each is traced and compiled at its first call"
+        say(f"%%jit: {what}")
         if options.graph:
             say(f"%%jit: there is no call to draw yet; try %graph {names[0]}(...)")
 
@@ -140,7 +142,7 @@ class JitMagics(Magics):
         if not options.quiet:
             say(report(run))
         if options.graph:
-            show(draw_run(run))
+            show(draw_run(run, self.shell.user_ns))
         return last
 
 
@@ -209,7 +211,13 @@ def _shortened(items: Sequence[str], limit: int = 8) -> str:
     return ", ".join(items[:limit]) + more
 
 
-def draw_run(run: Run) -> Any:
+def draw_run(run: Run, namespace: dict[str, Any]) -> Any:
     """The traced program of a cell, drawn."""
     version = run.version
-    return view_program(version.traced.jaxpr.jaxpr, "cell", arg_names=version.inputs.leaf_names())
+    closed = version.traced.jaxpr
+    return view_program(
+        closed.jaxpr,
+        "cell",
+        arg_names=version.inputs.leaf_names(),
+        const_names=names_of_values(closed.consts, namespace),
+    )

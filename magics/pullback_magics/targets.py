@@ -10,7 +10,7 @@ import builtins
 import copy
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ class Target:
         text: the expression as written.
         name: short, for titles: the called function's name or the expression.
         called: the function that the expression calls, if that is all it does.
+        namespace: the user's names, for naming what the function captures.
     """
 
     text: str
@@ -40,6 +41,7 @@ class Target:
     names: tuple[str, ...]
     values: tuple[Any, ...]
     called: Callable[..., Any] | None = None
+    namespace: dict[str, Any] = field(default_factory=dict, repr=False)
 
 
 def has_arrays(value: Any) -> bool:
@@ -161,7 +163,9 @@ def target_of_call(line: Line, node: ast.Call, namespace: dict[str, Any], shell:
     name = ast.get_source_segment(line.expression, node.func) or "function"
     fun.__name__ = name if name.isidentifier() else "function"
     plain = called if not named and len(slots) == len(positional) else None
-    return Target(line.expression, name, fun, tuple(n for n, _ in slots), tuple(values), plain)
+    return Target(
+        line.expression, name, fun, tuple(n for n, _ in slots), tuple(values), plain, namespace
+    )
 
 
 def target_of_names(
@@ -174,9 +178,8 @@ def target_of_names(
         return evaluate(dict(zip(names, values, strict=True)))
 
     fun.__name__ = "expression"
-    return Target(
-        line.expression, line.expression, fun, tuple(names), tuple(namespace[n] for n in names)
-    )
+    values = tuple(namespace[n] for n in names)
+    return Target(line.expression, line.expression, fun, tuple(names), values, None, namespace)
 
 
 def target_of(line: Line, namespace: dict[str, Any], shell: Any) -> Target:
@@ -201,3 +204,9 @@ def leaf_names(names: Sequence[str], values: Sequence[Any]) -> list[str]:
         paths, _ = pytree.tree_flatten_with_path(value)
         out += [f"{name}{pytree.keystr(path)}" for path, _ in paths]
     return out
+
+
+def names_of_values(values: Sequence[Any], namespace: dict[str, Any]) -> list[str]:
+    """The user's name of each captured array; empty for what has none."""
+    known = {id(v): n for n, v in namespace.items() if is_array(v) and not n.startswith("_")}
+    return [known.get(id(value), "") for value in values]

@@ -167,7 +167,7 @@ def g(x):
 def test_functions_are_jitted(session):
     session.ok("scale = 2.0")
     ran = session.ok(DEFINE)
-    assert ran.out == ("%%jit: f and g are jitted; each is traced and compiled at its first call\n")
+    assert ran.out == ("%%jit: f and g are jitted: each is traced and compiled at its first call\n")
     names = session.names
     assert hasattr(names["f"], "lower") and names["SHIFT"] == 1.0
     np.testing.assert_allclose(
@@ -191,7 +191,7 @@ def test_a_captured_global_that_changed_is_pointed_out_once(session):
     ran = session.ok("scale = 5.0")
     assert ran.out.count("note: f still uses what it captured") == 1
     assert "scale was 2.0, now 5.0" in ran.out
-    assert session.ok("1").out == "Out[6]: 1\n" or "note" not in session.ok("1").out
+    assert "note" not in session.ok("1").out
     session.ok(DEFINE)
     assert "note" not in session.ok("f(x)\nscale = 5.0").out
 

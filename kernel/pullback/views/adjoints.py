@@ -33,6 +33,7 @@ class Evaluation:
             backward pass did not reach is not there, a symbolic zero is a `Zero`.
         contributions: per (equation, operand position) what that reader sent back.
         inner: per equation that is a call, the evaluation of its program.
+        consts: the captured arrays, one per constvar.
     """
 
     jaxpr: Jaxpr
@@ -40,6 +41,7 @@ class Evaluation:
     cotangents: dict[Var, Any] = field(default_factory=dict)
     contributions: dict[tuple[int, int], Any] = field(default_factory=dict)
     inner: dict[int, Evaluation] = field(default_factory=dict)
+    consts: list[Any] = field(default_factory=list)
 
     def read(self, atom: Any) -> Any:
         """The value of a variable or literal."""
@@ -62,8 +64,8 @@ def record_forward(
     fun: Callable[..., Sequence[Any]], leaves: Sequence[Any], name: str = ""
 ) -> Evaluation:
     """Run a function of flat arguments and keep every value, those inside calls included."""
-    jaxpr, _, values = record(fun, leaves, name=name)
-    evaluation = Evaluation(jaxpr, dict(values))
+    jaxpr, consts, values = record(fun, leaves, name=name)
+    evaluation = Evaluation(jaxpr, dict(values), consts=consts)
     _evaluate_calls(evaluation)
     return evaluation
 

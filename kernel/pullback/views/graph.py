@@ -364,10 +364,10 @@ def build_graph(
     title: str,
     *,
     arg_names: Sequence[str] = (),
+    const_names: Sequence[str] = (),
     values: Evaluation | None = None,
     backward: bool = False,
     depth: int | None = None,
-    fold: Sequence[str] = (),
 ) -> Graph:
     """The graph of a program.
 
@@ -375,10 +375,10 @@ def build_graph(
         jaxpr: the program; constants may be constvars.
         title: what it is called.
         arg_names: names of the inputs as the user wrote them; the jaxpr's otherwise.
+        const_names: names of the captured arrays, empty where nobody knows.
         values: forward values and cotangents (views/adjoints.py), or None.
         backward: show cotangents and the edges that carry them back.
         depth: levels of inner programs drawn out; None decides by size.
-        fold: names of calls that stay folded.
     """
     builder = _Builder(title, backward)
     builder.names = variable_names(jaxpr)
@@ -392,11 +392,12 @@ def build_graph(
             types=(var.aval.str_short(),),
             **builder.known(values, [var]),
         )
-    for var in jaxpr.constvars:
+    for i, var in enumerate(jaxpr.constvars):
         lines = builder.known(values, [var])
+        written = const_names[i] if i < len(const_names) else ""
         origin[var] = builder.add(
             "constant",
-            f"constant {builder.names[var]}",
+            f"{written} (captured)" if written else f"constant {builder.names[var]}",
             name=builder.names[var],
             types=(var.aval.str_short(),),
             **{**lines, "cotangent": None},

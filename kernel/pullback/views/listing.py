@@ -79,6 +79,7 @@ def build_listing(
     arg_names: Sequence[str] = (),
     values: Evaluation | None = None,
     backward: bool = False,
+    const_names: Sequence[str] = (),
 ) -> Listing:
     """The rows of a program; calls whose values are known are followed by their own rows."""
     names = variable_names(jaxpr)
@@ -86,8 +87,10 @@ def build_listing(
     for i, var in enumerate(jaxpr.invars):
         written = arg_names[i] if i < len(arg_names) else ""
         rows.append(_row(var, f"input {written}".strip(), names, values, backward, None, 0))
-    for var in jaxpr.constvars:
-        rows.append(_row(var, "constant", names, values, False, None, 0))
+    for i, var in enumerate(jaxpr.constvars):
+        written = const_names[i] if i < len(const_names) else ""
+        what = f"captured {written}" if written else "constant"
+        rows.append(_row(var, what, names, values, False, None, 0))
     _rows_of(jaxpr, names, values, backward, 0, rows)
     return Listing(
         tuple(rows[:MAX_ROWS]), max(len(rows) - MAX_ROWS, 0), values is not None, backward

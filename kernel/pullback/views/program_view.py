@@ -55,6 +55,7 @@ def view_program(
     title: str,
     *,
     arg_names: Sequence[str] = (),
+    const_names: Sequence[str] = (),
     values: Evaluation | None = None,
     backward: bool = False,
     depth: int | None = None,
@@ -66,15 +67,22 @@ def view_program(
         jaxpr: the program.
         title: what it is called.
         arg_names: the inputs' names as the user wrote them.
+        const_names: names of the captured arrays, empty where nobody knows.
         values: forward values and, with `backward`, cotangents to show.
         backward: draw the backward pass too.
         depth: levels of inner programs drawn out; None decides by size.
         as_jaxpr: print the jaxpr as the text form rather than a table.
     """
     graph = build_graph(
-        jaxpr, title, arg_names=arg_names, values=values, backward=backward, depth=depth
+        jaxpr,
+        title,
+        arg_names=arg_names,
+        const_names=const_names,
+        values=values,
+        backward=backward,
+        depth=depth,
     )
-    listing = build_listing(jaxpr, arg_names, values, backward)
+    listing = build_listing(jaxpr, arg_names, values, backward, const_names)
     printed = shortened(print_jaxpr(jaxpr))
     text = printed if as_jaxpr else f"{graph.summary}\n\n{listing.text()}"
     below = details("As a table", listing.html()) + details("As a jaxpr", pre(printed))
