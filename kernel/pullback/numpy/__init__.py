@@ -38,6 +38,7 @@ from pullback.numpy.arithmetic import (
     atan2,
     bitwise_left_shift,
     bitwise_right_shift,
+    clip,
     copysign,
     divide,
     divmod,
@@ -47,13 +48,10 @@ from pullback.numpy.arithmetic import (
     fmax,
     fmin,
     fmod,
-    gcd,
     greater,
     greater_equal,
     heaviside,
     hypot,
-    lcm,
-    ldexp,
     left_shift,
     less,
     less_equal,
@@ -69,35 +67,26 @@ from pullback.numpy.arithmetic import (
 )
 from pullback.numpy.comparison import allclose, array_equal, array_equiv, isclose
 from pullback.numpy.creation import (
-    arange,
     array,
     asarray,
     astype,
     copy,
     empty,
     empty_like,
-    eye,
     from_dlpack,
     frombuffer,
     fromfile,
-    fromfunction,
     fromiter,
     fromstring,
     full,
     full_like,
-    geomspace,
-    identity,
-    linspace,
     load,
-    logspace,
     ones,
     ones_like,
-    tri,
-    tril,
-    triu,
     zeros,
     zeros_like,
 )
+from pullback.numpy.editing import delete, insert
 from pullback.numpy.einsum import einsum, einsum_path
 from pullback.numpy.elementwise import (
     abs,
@@ -190,52 +179,89 @@ from pullback.numpy.histogram import (
     histogramdd,
 )
 from pullback.numpy.indexing import index_exp, s_
-from pullback.numpy.manipulation import (
+from pullback.numpy.integers import gcd, lcm, ldexp
+from pullback.numpy.joining import (
     append,
     array_split,
-    atleast_1d,
-    atleast_2d,
-    atleast_3d,
     block,
-    broadcast_arrays,
-    broadcast_shapes,
-    broadcast_to,
     column_stack,
     concat,
     concatenate,
     dsplit,
     dstack,
-    expand_dims,
-    flip,
-    fliplr,
-    flipud,
     hsplit,
     hstack,
-    matrix_transpose,
-    moveaxis,
-    ndim,
-    permute_dims,
-    ravel,
     repeat,
-    reshape,
     resize,
     roll,
-    rollaxis,
-    rot90,
-    shape,
-    size,
     split,
-    squeeze,
     stack,
-    swapaxes,
     tile,
-    transpose,
     trim_zeros,
     unstack,
     vsplit,
     vstack,
 )
+from pullback.numpy.manipulation import (
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
+    broadcast_arrays,
+    broadcast_shapes,
+    broadcast_to,
+    expand_dims,
+    flip,
+    fliplr,
+    flipud,
+    matrix_transpose,
+    moveaxis,
+    ndim,
+    permute_dims,
+    ravel,
+    reshape,
+    rollaxis,
+    rot90,
+    shape,
+    size,
+    squeeze,
+    swapaxes,
+    transpose,
+)
+from pullback.numpy.nan_statistics import (
+    nanargmax,
+    nanargmin,
+    nanmax,
+    nanmean,
+    nanmin,
+    nanprod,
+    nanstd,
+    nansum,
+    nanvar,
+)
 from pullback.numpy.ndarray import Array as ndarray
+from pullback.numpy.padding import pad
+from pullback.numpy.positions import (
+    argwhere,
+    diag,
+    diag_indices,
+    diag_indices_from,
+    diagflat,
+    diagonal,
+    fill_diagonal,
+    flatnonzero,
+    indices,
+    ix_,
+    mask_indices,
+    meshgrid,
+    nonzero,
+    ravel_multi_index,
+    trace,
+    tril_indices,
+    tril_indices_from,
+    triu_indices,
+    triu_indices_from,
+    unravel_index,
+)
 from pullback.numpy.products import (
     cross,
     dot,
@@ -248,6 +274,18 @@ from pullback.numpy.products import (
     vdot,
     vecdot,
     vecmat,
+)
+from pullback.numpy.ranges import (
+    arange,
+    eye,
+    fromfunction,
+    geomspace,
+    identity,
+    linspace,
+    logspace,
+    tri,
+    tril,
+    triu,
 )
 from pullback.numpy.reductions import (
     all,
@@ -319,37 +357,16 @@ from pullback.numpy.scalar_types import (
     uint64,
 )
 from pullback.numpy.selection import (
-    argwhere,
     choose,
-    clip,
     compress,
-    diag,
-    diag_indices,
-    diag_indices_from,
-    diagflat,
-    diagonal,
     extract,
-    fill_diagonal,
-    flatnonzero,
-    indices,
-    ix_,
-    mask_indices,
-    meshgrid,
-    nonzero,
     piecewise,
     place,
     put,
     put_along_axis,
-    ravel_multi_index,
     select,
     take,
     take_along_axis,
-    trace,
-    tril_indices,
-    tril_indices_from,
-    triu_indices,
-    triu_indices_from,
-    unravel_index,
     where,
 )
 from pullback.numpy.sets import (
@@ -377,7 +394,6 @@ from pullback.numpy.signal import (
     i0,
     interp,
     kaiser,
-    pad,
     trapezoid,
     unwrap,
 )
@@ -397,23 +413,7 @@ from pullback.numpy.sorting import (
     sort,
     sort_complex,
 )
-from pullback.numpy.statistics import (
-    average,
-    corrcoef,
-    cov,
-    mean,
-    nanargmax,
-    nanargmin,
-    nanmax,
-    nanmean,
-    nanmin,
-    nanprod,
-    nanstd,
-    nansum,
-    nanvar,
-    std,
-    var,
-)
+from pullback.numpy.statistics import average, corrcoef, cov, mean, std, var
 from pullback.numpy.ufunc import ufunc
 from pullback.numpy.ufuncs import (
     add,
@@ -437,7 +437,10 @@ from pullback.numpy.vectorize import apply_along_axis, apply_over_axes, vectoriz
 bool = bool_
 
 # Loaded when first asked for: they bring in more than most programs need.
-_LAZY = dict.fromkeys("poly polyadd polyder polydiv polyfit polyint polymul polysub polyval roots vander".split(), "polynomial")
+_LAZY = dict.fromkeys(
+    "poly polyadd polyder polydiv polyfit polyint polymul polysub polyval roots vander".split(),
+    "polynomial",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -17,7 +17,9 @@ from pullback.numpy import (
     arithmetic,
     creation,
     elementwise,
+    joining,
     manipulation,
+    positions,
     products,
     promote,
     ranks,
@@ -200,7 +202,7 @@ def _searchsorted(
 
 def _clip(self: Any, min: Any = None, max: Any = None) -> Any:
     """The elements moved into [min, max]."""
-    return selection.clip(self, min, max)
+    return arithmetic.clip(self, min, max)
 
 
 def _compress(self: Any, condition: Any, axis: int | None = None, **options: Any) -> Any:
@@ -210,7 +212,7 @@ def _compress(self: Any, condition: Any, axis: int | None = None, **options: Any
 
 def _repeat(self: Any, repeats: Any, axis: int | None = None, **options: Any) -> Any:
     """Each element repeated."""
-    return manipulation.repeat(self, repeats, axis, **options)
+    return joining.repeat(self, repeats, axis, **options)
 
 
 _METHODS: dict[str, Callable[..., Any]] = {
@@ -229,13 +231,13 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "copy": creation.copy,
     "cumprod": reductions.cumprod,
     "cumsum": reductions.cumsum,
-    "diagonal": selection.diagonal,
+    "diagonal": positions.diagonal,
     "dot": products.dot,
     "flatten": _flatten,
     "max": reductions.max,
     "mean": statistics.mean,
     "min": reductions.min,
-    "nonzero": selection.nonzero,
+    "nonzero": positions.nonzero,
     "prod": reductions.prod,
     "ptp": reductions.ptp,
     "ravel": manipulation.ravel,
@@ -250,7 +252,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "swapaxes": manipulation.swapaxes,
     "take": selection.take,
     "to_device": _to_device,
-    "trace": selection.trace,
+    "trace": positions.trace,
     "transpose": _transpose,
     "var": statistics.var,
     "view": _view,
@@ -260,7 +262,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
 def _tracer_iter(self: Any) -> Any:
     if not self.shape:
         raise TypeError("iteration over a 0-d array: this traced value is a scalar")
-    return iter(manipulation.unstack(self))
+    return iter(joining.unstack(self))
 
 
 def _refuse_setitem(self: Any, index: Any, value: Any) -> None:

@@ -161,7 +161,9 @@ def _trunc(x: Any) -> Any:
 
 def rint(x: Any, /) -> Any:
     """The nearest integer, halves to even."""
+    whole = promote.aval_of("rint", x).dtype.kind in "iub"
     x = promote.to_inexact("rint", x)
+    x = strong(promote.lift("rint", x)) if whole else x
     if promote.dtype_of(x).kind == "c":
         return _round_complex(x, 0)
     return lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
@@ -267,8 +269,27 @@ def _isinf(x: Any) -> Any:
 
 isfinite = _predicate("isfinite", _isfinite, "Whether x is neither infinite nor NaN.", True)
 isinf = _predicate("isinf", _isinf, "Whether x is infinite.", False)
-isposinf = _predicate("isposinf", lambda x: x == np.inf, "Whether x is +infinity.", False)
-isneginf = _predicate("isneginf", lambda x: x == -np.inf, "Whether x is -infinity.", False)
+
+
+def isposinf(x: Any, /, out: None = None) -> Any:
+    """Whether x is +infinity."""
+    return _is_infinity("isposinf", x, np.inf, out)
+
+
+def isneginf(x: Any, /, out: None = None) -> Any:
+    """Whether x is -infinity."""
+    return _is_infinity("isneginf", x, -np.inf, out)
+
+
+def _is_infinity(name: str, x: Any, value: float, out: None) -> Any:
+    if out is not None:
+        raise NotImplementedError(f"The 'out' argument to jnp.{name} is not supported.")
+    aval = promote.aval_of(name, x)
+    if aval.dtype.kind == "c":
+        raise ValueError(f"{name} is not well defined for complex type {aval.dtype}")
+    if not dtypes.is_inexact(aval.dtype):
+        return lax.full(aval.shape, False, np.bool_)
+    return promote.lift(name, x) == value
 
 
 def isnan(x: Any, /) -> Any:
@@ -380,7 +401,9 @@ def signbit(x: Any) -> Any:
 @composite("spacing", "The distance to the next number away from 0.")
 def spacing(x: Any) -> Any:
     magnitude = lax.abs(x)
-    gap = lax.nextafter(magnitude, lax.full_like(x, np.inf)) - magnitude
+    # Strongly typed, like JAX's result.
+    high = np.asarray(np.inf, promote.dtype_of(x))
+    gap = lax.nextafter_p.bind(magnitude, high) - magnitude
     return lax.select(x < 0, -gap, gap)
 
 

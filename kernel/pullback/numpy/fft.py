@@ -16,7 +16,8 @@ from pullback.core import dtypes
 from pullback.numpy import promote
 from pullback.numpy.creation import constant, place
 from pullback.numpy.fused import fused
-from pullback.numpy.manipulation import moveaxis, roll
+from pullback.numpy.joining import roll
+from pullback.numpy.manipulation import moveaxis
 
 lift = promote.lift
 

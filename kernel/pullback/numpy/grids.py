@@ -11,10 +11,12 @@ import numpy as np
 
 from pullback import lax
 from pullback.numpy import promote
-from pullback.numpy.creation import arange, asarray, linspace
+from pullback.numpy.creation import asarray
 from pullback.numpy.fused import fused
-from pullback.numpy.manipulation import concatenate, moveaxis, ravel, stack
-from pullback.numpy.selection import meshgrid
+from pullback.numpy.joining import concatenate, stack
+from pullback.numpy.manipulation import moveaxis, ravel
+from pullback.numpy.positions import meshgrid
+from pullback.numpy.ranges import arange, linspace
 
 lift = promote.lift
 

@@ -14,12 +14,14 @@ from pullback import lax
 from pullback.core import dtypes, errors
 from pullback.core.tracer import Tracer
 from pullback.numpy import promote
-from pullback.numpy.creation import asarray, linspace
+from pullback.numpy.creation import asarray
 from pullback.numpy.fused import fused
 from pullback.numpy.manipulation import ravel
+from pullback.numpy.positions import ravel_multi_index
+from pullback.numpy.ranges import linspace
 from pullback.numpy.reductions import max as max_
 from pullback.numpy.reductions import min as min_
-from pullback.numpy.selection import ravel_multi_index, where
+from pullback.numpy.selection import where
 from pullback.numpy.sorting import searchsorted
 
 lift = promote.lift

@@ -15,9 +15,10 @@ from pullback.core.tracer import Tracer
 from pullback.numpy import linalg, promote
 from pullback.numpy.creation import asarray, zeros
 from pullback.numpy.fused import fused
-from pullback.numpy.manipulation import atleast_1d, concatenate
+from pullback.numpy.joining import concatenate
+from pullback.numpy.manipulation import atleast_1d
+from pullback.numpy.positions import diag
 from pullback.numpy.products import dot, outer
-from pullback.numpy.selection import diag
 from pullback.numpy.signal import convolve
 
 lift = promote.lift

@@ -82,11 +82,27 @@ float8_e5m2fnuz = _make("float8_e5m2fnuz", ml_dtypes.float8_e5m2fnuz)
 float8_e8m0fnu = _make("float8_e8m0fnu", ml_dtypes.float8_e8m0fnu)
 int_, uint, float_, complex_ = int64, uint64, float64, complex128
 
-finfo = dtypes.finfo
-iinfo = dtypes.iinfo
 promote_types = dtypes.promote_types
-isdtype = dtypes.isdtype
-issubdtype = dtypes.issubdtype
+
+
+def finfo(dtype: Any) -> Any:
+    """Limits of a floating dtype: eps, max, min, tiny, bits ..."""
+    return dtypes.finfo(dtype)
+
+
+def iinfo(int_type: Any) -> Any:
+    """Limits of an integer dtype: min, max, bits."""
+    return dtypes.iinfo(int_type)
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether a dtype is of a kind: a dtype, a name of the array API, or a tuple of them."""
+    return dtypes.isdtype(dtype, kind)
+
+
+def issubdtype(arg1: Any, arg2: Any) -> bool:
+    """Whether dtype `arg1` is `arg2` or lies in that abstract kind (such as jnp.floating)."""
+    return dtypes.issubdtype(arg1, arg2)
 
 
 def result_type(*args: Any) -> np.dtype:

@@ -16,9 +16,11 @@ from pullback.core.tracer import Tracer
 from pullback.numpy import promote
 from pullback.numpy.creation import asarray, constant
 from pullback.numpy.fused import fused
-from pullback.numpy.manipulation import concatenate, moveaxis, ravel
+from pullback.numpy.joining import concatenate
+from pullback.numpy.manipulation import moveaxis, ravel
+from pullback.numpy.positions import nonzero
 from pullback.numpy.reductions import argmax
-from pullback.numpy.selection import nonzero, take, where
+from pullback.numpy.selection import take, where
 from pullback.numpy.sorting import sort
 
 lift = promote.lift

@@ -15,6 +15,7 @@ from pullback.core import dtypes
 from pullback.numpy import promote
 from pullback.numpy.creation import asarray
 from pullback.numpy.fused import fused
+from pullback.numpy.index_plan import position_dtype
 from pullback.numpy.manipulation import ravel
 from pullback.numpy.reductions import reduce_axes
 
@@ -177,7 +178,7 @@ def searchsorted(
     a, v = promote.lift_all("searchsorted", *promote.promote("searchsorted", a, v))
     if sorter is not None:
         a = a[lift("searchsorted", sorter)]
-    return _searchsorted(a, v, side, method, dtypes.python_scalar_dtype(int))
+    return _searchsorted(a, v, side, method, position_dtype(a.shape[0]))
 
 
 @fused("side", "method", "index")
@@ -236,7 +237,7 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
     side = "right" if not right else "left"
     method = method or "scan"
     if bins.shape[0] == 0:
-        return asarray(np.zeros(x.shape, dtypes.python_scalar_dtype(int)))
+        return asarray(np.zeros(x.shape, np.int32))
     falling = bins[-1] < bins[0]
     rising_answer = searchsorted(bins, x, side, method=method)
     falling_answer = bins.shape[0] - searchsorted(bins[::-1], x, side, method=method)
@@ -260,6 +261,7 @@ def _quantile_call(
         raise NotImplementedError(f"{name}: weights are not supported; use method='linear' without")
     if method not in _METHODS:
         raise ValueError(f"method can only be {', '.join(map(repr, _METHODS))}, got {method!r}")
+    (a,) = promote.promote_inexact(name, a)
     a, q = promote.lift_all(name, *promote.promote_inexact(name, a, q))
     if a.dtype.kind == "c":
         raise ValueError(

@@ -30,12 +30,17 @@ class ufunc:
         nout: int,
         *,
         name: str | None = None,
+        nargs: int | None = None,
         identity: Any = None,
+        call: Callable[..., Any] | None = None,
         reduce: Callable[..., Any] | None = None,
         accumulate: Callable[..., Any] | None = None,
         at: str | None = None,
+        reduceat: Callable[..., Any] | None = None,
     ) -> None:
-        self.func = func
+        if nargs not in (None, nin + nout) or reduceat is not None:
+            raise ValueError("ufunc: nargs must be nin + nout, and reduceat is always derived")
+        self.func = func if call is None else call
         self.nin = nin
         self.nout = nout
         self.nargs = nin + nout

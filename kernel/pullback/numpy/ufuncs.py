@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.numpy import arithmetic, elementwise, reductions
+from pullback.numpy import arithmetic, elementwise, integers, reductions
 from pullback.numpy.ufunc import ufunc
 from pullback.numpy.vectorize import vectorize
 
@@ -36,8 +36,8 @@ subtract = ufunc(arithmetic.subtract, 2, 1, at="subtract")
 negative = ufunc(elementwise.negative, 1, 1)
 maximum = ufunc(arithmetic.maximum, 2, 1, reduce=reductions.max, at="max")
 minimum = ufunc(arithmetic.minimum, 2, 1, reduce=reductions.min, at="min")
-logaddexp = ufunc(arithmetic.logaddexp, 2, 1, identity=-np.inf)
-logaddexp2 = ufunc(arithmetic.logaddexp2, 2, 1, identity=-np.inf)
+logaddexp = ufunc(integers.logaddexp, 2, 1, identity=-np.inf)
+logaddexp2 = ufunc(integers.logaddexp2, 2, 1, identity=-np.inf)
 bitwise_and = ufunc(arithmetic.bitwise_and, 2, 1, identity=-1)
 bitwise_or = ufunc(arithmetic.bitwise_or, 2, 1, identity=0)
 bitwise_xor = ufunc(arithmetic.bitwise_xor, 2, 1, identity=0)

@@ -1,4 +1,4 @@
-"""Evaluating the expressions of golden_cases.py and writing results as plain data."""
+"""Evaluating the expressions of tests/data/numpy_golden.json, with results as plain data."""
 
 from __future__ import annotations
 
@@ -7,6 +7,34 @@ import warnings
 from typing import Any
 
 import numpy as np
+
+
+def inputs(jnp: Any, np: Any) -> dict[str, Any]:
+    """The arrays that the expressions name."""
+    rng = np.random.RandomState(0)
+    v = np.array([0.5, -1.25, 2.0, 3.5], np.float32)
+    return {
+        "v": jnp.asarray(v),
+        "w": jnp.asarray(np.array([1.5, 0.25, -2.0, 0.75], np.float32)),
+        "u": jnp.asarray(np.array([0.1, 0.3, 0.5, 0.9], np.float32)),
+        "m": jnp.asarray(np.arange(6, dtype=np.float32).reshape(2, 3)),
+        "s": jnp.asarray(rng.randn(3, 3).astype(np.float32)),
+        "t": jnp.asarray(rng.randn(2, 3, 4).astype(np.float32)),
+        "i": jnp.asarray(np.array([3, -1, 2, 0], np.int32)),
+        "j": jnp.asarray(np.array([2, 5, -3, 4], np.int32)),
+        "k8": jnp.asarray(np.array([100, -7, 3, 50], np.int8)),
+        "u8": jnp.asarray(np.array([200, 7, 3, 50], np.uint8)),
+        "b": jnp.asarray(np.array([True, False, True, True])),
+        "b2": jnp.asarray(np.array([True, True, False, True])),
+        "h": jnp.asarray(v.astype(np.float16)),
+        "bf": jnp.asarray(v).astype("bfloat16"),
+        "c": jnp.asarray(np.array([1 + 2j, -0.5j, 3, -1 - 1j], np.complex64)),
+        "n": jnp.asarray(np.array([1.0, np.nan, -2.0, np.inf], np.float32)),
+        "wk": jnp.full((2,), 2.0),
+        "z": jnp.zeros((0, 3), np.float32),
+        "e": jnp.zeros((0,), np.float32),
+        "nv": v,
+    }
 
 
 def _leaf(x: Any) -> Any:
@@ -52,11 +80,10 @@ def decode(leaf: dict[str, Any]) -> np.ndarray:
 def difference(got: Any, want: Any) -> str:
     """What differs between two results; empty if nothing does."""
     if isinstance(got, dict) or isinstance(want, dict):
-        return (
-            ""
-            if got == want
-            else f"got {got if isinstance(got, dict) else 'a value'}, want {want if isinstance(want, dict) else 'a value'}"
-        )
+        if got == want:
+            return ""
+        texts = [str(x) if isinstance(x, dict) else "a value" for x in (got, want)]
+        return f"got {texts[0]}, want {texts[1]}"
     if len(got) != len(want):
         return f"{len(got)} results, want {len(want)}"
     for x, y in zip(got, want, strict=True):
