@@ -16,9 +16,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 __version__ = "0.1.0"
 
 _MODULES = (
-    "checkpoint_policies custom_batching custom_derivatives debug dtypes errors experimental "
-    "extend flatten_util image interpreters lax magics nn numpy ops profiler random scipy sharding stages "
-    "tree tree_util typing views util"
+    "checkpoint_policies debug dtypes errors experimental flatten_util lax magics nn numpy ops "
+    "random scipy sharding stages tree tree_util typing views"
 ).split()
 
 _NAMES = {
@@ -29,7 +28,7 @@ _NAMES = {
     "api.stages": "ShapeDtypeStruct",
     "api.place": (
         "block_until_ready copy_to_host_async device_get device_put device_put_replicated "
-        "device_put_sharded live_arrays clear_caches clear_backends"
+        "device_put_sharded live_arrays clear_caches"
     ),
     "api.pmap": "pmap",
     "api.shard_map": "shard_map",
@@ -45,16 +44,15 @@ _NAMES = {
         "transfer_guard_host_to_device debug_key_reuse softmax_custom_jvp"
     ),
     "core.dtypes": "float0",
-    "core.tracer": "",
     "api.evaltime": "ensure_compile_time_eval named_call named_scope",
     "random.threefry": "threefry2x32_p",
-    "random": "",
     "xla.array": "Array Shard",
     "xla.client": (
         "Device default_backend device_count devices local_device_count local_devices "
         "process_count process_index"
     ),
-    "xla.sharding": "NamedSharding make_mesh",
+    "xla.mesh": "make_mesh",
+    "xla.sharding": "NamedSharding",
     "ipython.extension": "load_ipython_extension unload_ipython_extension",
 }
 
@@ -69,7 +67,7 @@ for _module, _text in _NAMES.items():
     for _name in _text.split():
         _where[_name] = (_module, _name)
 
-_ENGINE = frozenset({"lax", "random", "nn", "scipy"})
+_ENGINE = frozenset({"lax", "random", "nn", "ops", "scipy"})
 
 __all__ = ["__version__", *_MODULES, *_where]
 
