@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.aval import ShapedArray, tangent_aval, typeof
-from pullback.core.jaxpr import Eqn, Jaxpr, Literal, Var, close
+from pullback.core.jaxpr import Eqn, Jaxpr, Literal, Var, close, dce_jaxpr
 from pullback.core.jvp import _in_parent, derivative_rule, zero_of
 from pullback.core.source import user_source
 from pullback.core.stage import JaxprTrace, JaxprTracer, staging
@@ -109,9 +109,17 @@ class Template:
             out_atoms = [trace.lift(o) for o in outs]
             arg_index = {a.atom: i for i, a in enumerate(args)}
             out_index = {v: i for i, v in enumerate(out_atoms) if type(v) is not Literal}
+            n_in = sum(map(bool, nonzero))
+            self.out_nonzero = [t is not None for t in tangents]
+            linear = program.to_jaxpr(n_in, [t for t in tangents if t is not None])
+            n_res = len(program.residuals)
+            # Tangents that stop somewhere (stop_gradient) leave residuals that nobody reads.
+            small, kept = dce_jaxpr(linear, [True] * len(linear.outvars))
             extra: list[Any] = []
             sources: list[tuple[str, Any]] = []
-            for res in program.residuals:
+            for res, keep in zip(program.residuals, kept, strict=False):
+                if not keep:
+                    continue
                 if not (type(res) is JaxprTracer and res._trace is trace):
                     sources.append(("const", res))
                 elif res.atom in arg_index:
@@ -121,18 +129,13 @@ class Template:
                 else:
                     sources.append(("out", len(outs) + len(extra)))
                     extra.append(res)
-            n_in = sum(map(bool, nonzero))
-            self.out_nonzero = [t is not None for t in tangents]
-            linear = program.to_jaxpr(n_in, [t for t in tangents if t is not None])
             known, self.known_consts = trace.finish(args, [*outs, *extra])
-        n_res = len(program.residuals)
+        residual_vars = [v for v, keep in zip(linear.invars, kept[:n_res], strict=False) if keep]
         self.linear = Jaxpr(
-            (),
-            linear.invars[n_res:] + linear.invars[:n_res],
-            linear.outvars,
-            linear.eqns,
-            "linear",
+            (), [*linear.invars[n_res:], *residual_vars], small.outvars, small.eqns, "linear"
         )
+        if not all(kept):
+            known, _ = dce_jaxpr(known, [True] * len(known.outvars), keep_inputs=True)
         self.known = close(known)
         self.in_avals = tuple(avals)
         self.sources = sources

@@ -190,7 +190,7 @@ div_p: Primitive = binary(
     NUMBER,
     d=(
         lambda t, out, x, y: div_p.bind(t, y),
-        lambda t, out, x, y: mul_p.bind(t, neg_p.bind(div_p.bind(out, y))),
+        lambda t, out, x, y: neg_p.bind(div_p.bind(mul_p.bind(t, out), y)),
     ),
     transpose=_div_transpose,
     promoting="divide",
