@@ -57,7 +57,7 @@ KINDS = {
 SHAPES: list[tuple[str, tuple, dict]] = [
     ("plain", (2, 3), {}),
     ("strides", (3, 2), {"strides": (2, 3), "padding": ((1, 2), (0, 1))}),
-    ("dilated", (2, 2), {"base": (1, 2), "spread": (3, 2), "padding": ((0, 0), (1, 0))}),
+    ("dilated", (2, 2), {"base": (1, 2), "spread": (3, 1), "padding": ((0, 0), (1, 0))}),
 ]
 NAMES = {"strides": "window_strides", "base": "base_dilation", "spread": "window_dilation"}
 

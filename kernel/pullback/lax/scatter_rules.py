@@ -194,6 +194,7 @@ def batch_scatter(
 def read_updates(x: Any, indices: Any, updates_shape: tuple[int, ...], params: dict) -> Any:
     """What stands in `x` where a scatter of such updates writes; 0 where it is dropped."""
     d = params["dimension_numbers"]
+    sizes = window_sizes(d, typeof(x).ndim, updates_shape)
     dims = GatherDimensionNumbers(
         offset_dims=tuple(d.update_window_dims),
         collapsed_slice_dims=tuple(d.inserted_window_dims),
@@ -205,7 +206,7 @@ def read_updates(x: Any, indices: Any, updates_shape: tuple[int, ...], params: d
         x,
         indices,
         dimension_numbers=dims,
-        slice_sizes=window_sizes(d, typeof(x).ndim, updates_shape),
+        slice_sizes=tuple([min(w, n) for w, n in zip(sizes, shape_of(x), strict=True)]),
         indices_are_sorted=params["indices_are_sorted"],
         unique_indices=params["unique_indices"],
         mode=params["mode"],
