@@ -99,11 +99,13 @@ class Executable:
 _alive: weakref.WeakValueDictionary[str, Executable] = weakref.WeakValueDictionary()
 _recent: collections.OrderedDict[str, Executable] = collections.OrderedDict()
 _RECENT_LIMIT = 64
+_recent_lock = threading.Lock()
 
 
 def clear_memory() -> None:
     """Let go of the executables that nothing else uses."""
-    _recent.clear()
+    with _recent_lock:
+        _recent.clear()
 
 
 def memory_statistics() -> dict[str, int]:
@@ -113,10 +115,11 @@ def memory_statistics() -> dict[str, int]:
 
 def _remember(key: str, executable: Executable) -> None:
     _alive[key] = executable
-    _recent[key] = executable
-    _recent.move_to_end(key)
-    while len(_recent) > _RECENT_LIMIT:
-        _recent.popitem(last=False)
+    with _recent_lock:
+        _recent[key] = executable
+        _recent.move_to_end(key)
+        while len(_recent) > _RECENT_LIMIT:
+            _recent.popitem(last=False)
 
 
 def compile_module(
