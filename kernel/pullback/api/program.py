@@ -373,7 +373,13 @@ class JitFunction:
         if bufs is None or dispatch.after_run:
             return None
         # Avals are interned and kept alive by the entry, so that their ids may stand for them.
-        key = (tree, static, config.trace_key(), client.default_device(), *[id(b.aval) for b in bufs])
+        key = (
+            tree,
+            static,
+            config.trace_key(),
+            client.default_device(),
+            *[id(b.aval) for b in bufs],
+        )
         try:
             hash(key)
         except TypeError:  # an unhashable static argument: the slow path says which
@@ -390,9 +396,9 @@ class JitFunction:
     def _call(
         self, program: TracedProgram, leaves: list[Any], signature: tuple | None
     ) -> tuple[Any, Any, bool]:
-        mesh = spmd.find_mesh(program.closed)
+        values = [*program.consts, *leaves]
+        mesh = spmd.find_mesh(program.closed) or spmd.input_mesh(values)
         if mesh is not None:
-            values = [*program.consts, *leaves]
             outs = spmd.run_spmd(program.closed, values, mesh, self.name)
             return pytree.tree_unflatten(program.out_tree, outs), None, False
         if self.options.device is not None:

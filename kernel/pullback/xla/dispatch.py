@@ -420,6 +420,9 @@ def primitive_jaxpr(prim: Primitive, params: dict, avals: Sequence[ShapedArray])
 
 def _run_away(prim: Primitive, args: tuple, params: dict) -> Any:
     """Run where a committed argument lives: another device, or several."""
+    mesh = spmd.input_mesh(args)
+    if mesh is not None:
+        return _observed(prim, _run_spread(prim, args, params, mesh))
     default = client.default_device()
     device, bufs, committed = move_together(
         [x._buf if type(x) is Array else to_buffer(x, default) for x in args]
@@ -457,6 +460,18 @@ def on_device(buf: Any, device: Any, committed: bool) -> Any:
     return compat.device_put_buffer(value, buf.aval, device, committed=committed)
 
 
+def _run_spread(prim: Primitive, args: tuple, params: dict, mesh: Any) -> Any:
+    """Run one primitive over the devices of a mesh that an argument is spread over."""
+    avals = tuple([typeof(x) for x in args])
+    key = ("spread", prim, tuple(params.items()), avals)
+    entry = _eager.get(key)
+    if entry is None:
+        jaxpr = primitive_jaxpr(prim, params, avals)
+        entry = _eager[key] = (lambda bufs: jaxpr, avals, None)
+    outs = spmd.run_spmd(entry[0]([]), args, mesh, prim.name)
+    return outs if prim.multiple_results else outs[0]
+
+
 def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], params: dict) -> list[Any]:
     """Run a jaxpr (without constvars) on concrete arguments by its compiled form."""
     mesh = spmd.find_mesh(jaxpr)
@@ -472,6 +487,10 @@ def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], params: dict) -> list[Any]:
         if buf._sharding is not home:
             away = True
     if away:
+        mesh = spmd.input_mesh(args)
+        if mesh is not None:
+            outs = spmd.run_spmd(jaxpr, args, mesh, params.get("name", ""))
+            return observed_program(jaxpr, args, outs, params.get("name", ""))
         device, bufs, committed = move_together(bufs)
         outs = compile_jaxpr(jaxpr, device, committed, params.get("name", ""))(bufs)
         return observed_program(jaxpr, args, outs, params.get("name", ""))

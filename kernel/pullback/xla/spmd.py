@@ -6,6 +6,7 @@ Builds on lowering.py, compile.py, transfer.py. Tested in tests/api/test_shard_m
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,6 +52,30 @@ def find_mesh(jaxpr: Jaxpr) -> Mesh | None:
             found = found or mesh
     jaxpr.cache["mesh"] = found
     return found
+
+
+def input_mesh(values: Sequence[Any]) -> Mesh | None:
+    """The mesh that an argument is spread over; None if each lies on one device."""
+    for x in values:
+        if type(x) is Array and len(x._buf._sharding._internal_device_list) > 1:
+            sharding = x.sharding
+            if isinstance(sharding, NamedSharding):
+                return sharding.mesh
+    return None
+
+
+def named_sharding(hlo: Any, mesh: Mesh, ndim: int) -> Sharding:
+    """A layout that XLA chose, by the mesh's axis names where it can be said so."""
+    choices = itertools.product((None, *range(ndim)), repeat=len(mesh.axis_names))
+    for choice in itertools.islice(choices, 4096):
+        axes = [
+            tuple(n for n, at in zip(mesh.axis_names, choice, strict=True) if at == dim)
+            for dim in range(ndim)
+        ]
+        candidate = NamedSharding(mesh, P(*[a or None for a in axes]))
+        if candidate.hlo_sharding(ndim) == hlo:
+            return candidate
+    return GSPMDSharding(mesh.flat_devices, hlo)
 
 
 def sharding_text(mesh: Mesh, spec: PartitionSpec, ndim: int) -> str:
@@ -118,7 +143,7 @@ class SpmdProgram:
                 hlo = found[i] if found else compat.HloSharding.replicate()
                 if not isinstance(hlo, compat.HloSharding):
                     hlo = compat.HloSharding.from_proto(hlo)
-                sharding = GSPMDSharding(mesh.flat_devices, hlo)
+                sharding = named_sharding(hlo, mesh, aval.ndim)
             self.handlers.append(compat.result_handler(aval, to_xla(sharding, aval.ndim), True))
 
     def __call__(self, values: Sequence[Any]) -> list[Array]:

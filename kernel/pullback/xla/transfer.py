@@ -49,7 +49,8 @@ def _to_device(value: np.ndarray | Array, device: Any) -> Array:
         return value if value.committed else Array(commit(value._buf))
     if len(devices) == 1 and device.client is devices[0].client:
         value._check_alive()
-        return Array(compat.copy_to_devices(value._buf, target, (device,), always=False))
+        moved = compat.copy_to_devices(value._buf, target, (device,), always=False)
+        return Array(moved if moved._committed else commit(moved))
     return Array(compat.device_put_buffer(value._value, value.aval, device, True))
 
 
