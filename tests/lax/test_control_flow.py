@@ -141,3 +141,13 @@ def test_errors():
 def test_disable_jit_takes_one_branch():
     with pb.disable_jit():
         assert lax.cond(True, lambda: "taken", lambda: 1 / 0) == "taken"
+
+
+def test_platform_dependent():
+    f = lambda x: lax.platform_dependent(x, cpu=lambda x: 7 * x, tpu=lambda x: 1 * x)
+    assert float(f(2.0)) == 14.0
+    assert float(pb.grad(f)(2.0)) == 7.0
+    g = pb.jit(lambda x: lax.platform_dependent(x, tpu=jnp.sin, default=lambda x: 2 * x))
+    assert float(g(3.0)) == 6.0
+    with pytest.raises(NotImplementedError, match="default="):
+        lax.platform_dependent(1.0, tpu=jnp.sin)

@@ -173,3 +173,13 @@ def test_collective_inside_a_rule():
     f.defvjp(lambda x: (f(x), None), lambda _, ct: (lax.pmean(ct, "i"),))
     out = pb.vmap(pb.grad(f), axis_name="i")(jnp.arange(3.0))
     np.testing.assert_allclose(out, np.ones(3))
+
+
+def test_rule_that_calls_a_custom_function_on_tangents():
+    twice = pb.custom_jvp(lambda x: 2 * x)
+    twice.defjvp(lambda p, t: (twice(p[0]), 2 * t[0]))
+    f = pb.custom_jvp(lambda x: x)
+    f.defjvp(lambda p, t: (f(p[0]), twice(t[0])))
+    assert float(pb.grad(f)(1.0)) == 2.0
+    assert float(pb.jit(pb.grad(f))(1.0)) == 2.0
+    np.testing.assert_array_equal(pb.vmap(pb.grad(f))(X), [2, 2])

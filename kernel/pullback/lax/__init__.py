@@ -22,6 +22,7 @@ from pullback.lax.collective_public import (
     all_gather,
     all_to_all,
     axis_index,
+    pbroadcast,
     pmax,
     pmean,
     pmin,
@@ -91,7 +92,7 @@ from pullback.lax.complex import (
     sign,
     sign_p,
 )
-from pullback.lax.control_flow import cond, cond_p, switch
+from pullback.lax.control_flow import cond, cond_p, platform_dependent, switch
 from pullback.lax.conv import (
     conv_general_dilated,
     conv_general_dilated_p,
@@ -229,6 +230,12 @@ from pullback.lax.precision import (
     DotAlgorithmPreset,
     Precision,
     PrecisionLike,
+)
+from pullback.lax.ragged_dot import (
+    RaggedDotDimensionNumbers,
+    ragged_dot,
+    ragged_dot_general,
+    scaled_dot,
 )
 from pullback.lax.reduce import (
     argmax,

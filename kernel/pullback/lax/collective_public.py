@@ -26,6 +26,7 @@ from pullback.lax.collective import (
     psum_p,
     reduce_scatter_p,
 )
+from pullback.lax.compare_select import eq_p, select_n_p
 from pullback.lax.convert import convert
 from pullback.lax.elementwise import add_p, div_p
 from pullback.lax.families import mul_p
@@ -200,3 +201,14 @@ def axis_index(axis_name: Any) -> Any:
 
 def _row_major(outer: Any, size: int, inner: Any) -> Any:
     return add_p.bind(mul_p.bind(outer, np.int32(size)), inner)
+
+
+def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
+    """Each instance gets the value of instance `source` of a mapped axis."""
+    mine = eq_p.bind(axis_index(axis_name), np.int32(source))
+
+    def one(leaf: Any) -> Any:
+        zero = np.zeros((), typeof(leaf).dtype)[()]
+        return psum(select_n_p.bind(mine, zero, leaf), axis_name)
+
+    return pytree.tree_map(one, x)

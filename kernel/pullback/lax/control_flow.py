@@ -402,3 +402,49 @@ def switch(
     if config.jax_disable_jit and concrete_or_none(index) is not None:
         return branches[int(index)](*operands)
     return _bind_branches("switch", index, tuple(branches), operands)
+
+
+def _platform_index_lower(ctx: Any, *, platforms: tuple[tuple[str, ...], ...]) -> Any:
+    for i, names in enumerate(platforms):
+        if ctx.platform in names or not names:
+            return ctx.const(np.int32(i))
+    raise NotImplementedError(
+        f"platform_dependent: there is no function for {ctx.platform!r}; there are some for "
+        f"{[n for names in platforms for n in names]}.\nInstead: pass default=."
+    )
+
+
+platform_index_p = Primitive(
+    name="platform_index",
+    doc="which of the platforms the program is compiled for",
+    abstract=lambda *, platforms: make_aval((), _INDEX),
+    lower=_platform_index_lower,
+    nondifferentiable="it is an integer that depends on no argument",
+    batch=lambda axis, args, dims, **params: (platform_index_p.bind(**params), None),
+)
+
+
+def platform_dependent(
+    *args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]
+) -> Any:
+    """The result of the function for the platform that the program is compiled for.
+
+    Args:
+        args: operands of the functions.
+        default: the function for every other platform.
+        per_platform: functions by platform name (cpu, cuda, rocm, tpu); results of the same types.
+
+    Example:
+        >>> from pullback import lax
+        >>> int(lax.platform_dependent(3, cpu=lambda x: x + 1, default=lambda x: x))
+        4
+    """
+    platforms = [(name,) for name in per_platform]
+    funs = list(per_platform.values())
+    if default is not None:
+        platforms.append(())
+        funs.append(default)
+    if not funs:
+        raise ValueError("platform_dependent: give at least one function.")
+    index = platform_index_p.bind(platforms=tuple(platforms))
+    return _bind_branches("switch", index, funs, args)

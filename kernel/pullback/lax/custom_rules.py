@@ -157,7 +157,7 @@ def _custom_jvp_jvp(
     ]
 
 
-def _custom_jvp_transpose(cts: Any, *args: Any, call: Jaxpr, **params: Any) -> list[Any]:
+def _call_transpose(cts: Any, *args: Any, call: Jaxpr, **params: Any) -> list[Any]:
     return backward_pass(call, (), args, cts)
 
 
@@ -186,7 +186,7 @@ custom_jvp_call_p = Primitive(
     stage=stage_call,
     jvp=_custom_jvp_jvp,
     linearize=_custom_jvp_jvp,
-    transpose=_custom_jvp_transpose,
+    transpose=_call_transpose,
     batch=_custom_jvp_batch,
     label=lambda params: params["name"],
 )
@@ -353,6 +353,7 @@ custom_vjp_call_p = Primitive(
     stage=stage_call,
     jvp=_custom_vjp_jvp,
     linearize=_custom_vjp_linearize,
+    transpose=_call_transpose,
     batch=_custom_vjp_batch,
     label=lambda params: params["name"],
 )

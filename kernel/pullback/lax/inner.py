@@ -19,7 +19,7 @@ from pullback.core.jaxpr import Jaxpr, Literal, close
 from pullback.core.stage import trace_to_jaxpr
 from pullback.core.tracer import Tracer, state
 
-_INTERN_LIMIT = 1024
+_INTERN_LIMIT = 256
 _interned: OrderedDict[Any, Jaxpr] = OrderedDict()
 
 
