@@ -148,6 +148,8 @@ def read(
     wrap: bool = True,
 ) -> Any:
     """x[index], with the options of `x.at[index].get`."""
+    if isinstance(mode, str) and mode not in ("fill", "drop", "clip", "promise_in_bounds"):
+        raise ValueError(f'Unknown gather mode "{mode}"')
     plan, arrays, shape = parse(index, x.shape)
     default = mode is None and wrap
     if plan.is_basic and shape == x.shape and (default or not arrays or plan.in_bounds):
@@ -160,8 +162,6 @@ def read(
             return _read_window(x, plan, arrays)
     if mode is None:
         mode = "promise_in_bounds"
-    if isinstance(mode, str) and mode not in ("fill", "drop", "clip", "promise_in_bounds"):
-        raise ValueError(f'Unknown gather mode "{mode}"')
     return read_gather(
         x,
         arrays,
