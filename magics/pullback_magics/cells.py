@@ -167,8 +167,10 @@ def register_source(shell: Any, source: str) -> str:
 
 def register_line(shell: Any, text: str) -> tuple[str, int]:
     """Make the line of a line magic known; gives its file name and its number in the cell."""
-    _, number, line = calling_cell(shell)
-    return shell.compile.cache("\n" * (line - 1) + text, number), line
+    caller, number, line = calling_cell(shell)
+    lines = list(linecache.getlines(caller)) or ["\n"] * line
+    lines[line - 1 : line] = [text + "\n"]
+    return shell.compile.cache("".join(lines), number), line
 
 
 def raw_cell(shell: Any, name: str, line: str, body: str) -> str:
@@ -205,7 +207,7 @@ def cell_function(
         kw_defaults=[*[None for _ in params], ast.Name(_LOCALS, ast.Load())],
         defaults=[],
     )
-    function = ast.FunctionDef(
+    definition = ast.FunctionDef(
         name="cell",
         args=arguments,
         body=body,
@@ -216,8 +218,11 @@ def cell_function(
         end_col_offset=0,
     )
     if hasattr(ast, "TypeAlias"):  # Python 3.12 has type parameters
-        function.type_params = []  # type: ignore[attr-defined]
-    module = ast.fix_missing_locations(ast.Module([function], []))
-    place = {_LOCALS: builtins.locals}
+        definition.type_params = []  # type: ignore[attr-defined]
+    module = ast.fix_missing_locations(ast.Module([definition], []))
+    place: dict[str, Any] = {_LOCALS: builtins.locals}
     exec(compile(module, filename, "exec", dont_inherit=True), namespace, place)
-    return place["cell"]
+    function = place["cell"]
+    # Tracebacks and `inspect` take code of this name for a whole file's, which the cell is.
+    function.__code__ = function.__code__.replace(co_name="<module>", co_qualname="<module>")
+    return function

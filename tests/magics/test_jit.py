@@ -233,6 +233,7 @@ def test_tracebacks_name_the_line_the_user_sees(session):
     number = session.shell.execution_count - 1
     assert f"Cell In[{number}], line 4" in ran.traceback
     assert "run_cell_magic" not in ran.traceback
+    assert "__pullback" not in ran.traceback
 
 
 def test_python_branch_on_a_traced_value_is_explained_at_its_line(session):
