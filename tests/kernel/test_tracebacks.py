@@ -61,6 +61,13 @@ def test_a_chained_exception_keeps_both_parts(kernel):
     assert "/pullback/" not in text
 
 
+def test_a_fault_of_the_engine_shows_its_line(kernel):
+    code = "import jax.numpy as jnp, pullback.core.pytree as tree\ntree.tree_map(1, [1])"
+    text = kernel.run(code, check=False).traceback
+    assert "----> 2 tree.tree_map(1, [1])" in text
+    assert "/pullback/core/" in text and "not callable" in text
+
+
 def frames_of(code, filename, **names):
     try:
         exec(compile(code, filename, "exec"), names)

@@ -236,7 +236,7 @@ def _entries(tb: TracebackType | None) -> Iterator[TracebackType]:
         tb = tb.tb_next
 
 
-def _raised_on_purpose(exc: BaseException, last: TracebackType) -> bool:
+def raised_on_purpose(exc: BaseException, last: TracebackType) -> bool:
     """Whether the engine raised with a `raise`; a failure inside it should show all its frames."""
     if not is_engine_file(last.tb_frame.f_code.co_filename):
         return True
@@ -251,7 +251,7 @@ def filtered(exc: BaseException) -> TracebackType | None:
     It is left whole if no user frame is in it, or if the error is a failure inside the engine.
     """
     entries = list(_entries(exc.__traceback__))
-    if not entries or not _raised_on_purpose(exc, entries[-1]):
+    if not entries or not raised_on_purpose(exc, entries[-1]):
         return exc.__traceback__
     kept, inside = [], False
     for entry in entries:

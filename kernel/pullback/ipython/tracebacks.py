@@ -90,11 +90,28 @@ class _FoldedFrames(SimpleNamespace):
 
 
 class FoldingTB(AutoFormattedTB):
-    """IPython's formatter with runs of engine frames folded into one line each."""
+    """IPython's formatter with runs of engine frames folded into one line each.
+
+    An error that the engine did not raise but ran into keeps its innermost frame: it is a fault of
+    the engine, and the line says which.
+    """
 
     def __init__(self, *args: Any, switch: PullbackTracebacks, **kwargs: Any) -> None:
         self.switch = switch
+        self.shown: BaseException | None = None
         super().__init__(*args, **kwargs)
+
+    def format_exception_as_a_whole(
+        self,
+        etype: type,
+        evalue: BaseException | None,
+        etb: TracebackType | None,
+        context: int,
+        tb_offset: int | None,
+    ) -> list[list[str]]:
+        """The frames and the message of one exception of a chain."""
+        self.shown = evalue
+        return super().format_exception_as_a_whole(etype, evalue, etb, context, tb_offset)
 
     def get_records(self, etb: TracebackType, context: int, tb_offset: int) -> Any:
         """The frame records to print, a placeholder for each folded run."""
@@ -103,7 +120,9 @@ class FoldingTB(AutoFormattedTB):
         kept, folded = split_frames(etb)
         if not folded:
             return super().get_records(etb, context, tb_offset)
-        chain = _chain(kept)
+        last = folded.get(len(kept) - 1, [])
+        failed = last and self.shown and not source.raised_on_purpose(self.shown, last[-1])
+        chain = _chain([*kept, last[-1]] if failed else kept)
         records = super().get_records(chain, context, tb_offset) if chain is not None else []
         run_after = {id(kept[i].tb_frame): run for i, run in folded.items() if i >= 0}
         out: list[Any] = [_FoldedFrames(folded[-1])] if -1 in folded else []
