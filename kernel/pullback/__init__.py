@@ -41,7 +41,7 @@ _NAMES = {
         "default_device enable_checks enable_custom_prng numpy_rank_promotion "
         "numpy_dtype_promotion threefry_partitionable transfer_guard "
         "transfer_guard_device_to_device transfer_guard_device_to_host "
-        "transfer_guard_host_to_device debug_key_reuse softmax_custom_jvp"
+        "transfer_guard_host_to_device debug_key_reuse softmax_custom_jvp legacy_prng_key"
     ),
     "core.dtypes": "float0",
     "api.evaltime": "ensure_compile_time_eval named_call named_scope",

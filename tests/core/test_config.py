@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import warnings
 
 import pytest
 
@@ -17,7 +18,9 @@ def restored():
     yield
     for name, value in before.items():
         if getattr(config, name) != value:
-            config.update(name, value)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                config.update(name, value)
 
 
 def test_defaults():
@@ -75,6 +78,19 @@ def test_texts_and_numbers_stand_for_booleans(restored):
 def test_options_that_do_not_apply_warn():
     with pytest.warns(UserWarning, match="jax_use_shardy_partitioner has no effect"):
         config.update("jax_use_shardy_partitioner", False)
+
+
+def test_inert_options_warn_when_they_are_changed(restored):
+    config.update("jax_pprint_use_color", True)
+    with pytest.warns(UserWarning, match="jax_pprint_use_color has no effect"):
+        config.update("jax_pprint_use_color", False)
+    with pytest.warns(UserWarning, match="jax_softmax_custom_jvp has no effect"):
+        module.softmax_custom_jvp(False)
+
+
+def test_generators_that_are_not_there_are_refused():
+    with pytest.raises(ValueError, match="threefry2x32"):
+        config.update("jax_default_prng_impl", "rbg")
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ class Option:
         doc: what it does.
         optional: whether None is admitted.
         in_key: whether it changes what is traced or lowered.
+        inert: whether another value than the default changes nothing on this engine.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Option:
     doc: str
     optional: bool = False
     in_key: bool = False
+    inert: bool = False
 
     def convert(self, value: Any) -> Any:
         """The value in the option's type.
@@ -96,7 +98,8 @@ _PRECISIONS = (
     *("TF32_TF32_F32", "TF32_TF32_F32_X3", "F32_F32_F32", "F64_F64_F64"),
 )
 
-# name, default, kind, what it does; then the flags: k = part of the trace key, n = None admitted.
+# name, default, kind, what it does; then the flags: k = part of the trace key, n = None admitted,
+# i = changing it has no effect here (and warns).
 _ROWS: list[tuple[str, Any, Any, str, str]] = [
     ("jax_enable_x64", False, bool, "64-bit types; off, they become their 32-bit ones", "k"),
     ("jax_disable_jit", False, bool, "jit and control flow run as plain Python", "k"),
@@ -110,21 +113,21 @@ _ROWS: list[tuple[str, Any, Any, str, str]] = [
      "precision of matrix products and convolutions that state none", "kn"),
     ("jax_threefry_partitionable", False, bool,
      "random bits that do not depend on how the result is sharded (another stream)", "k"),
-    ("jax_default_prng_impl", "threefry2x32", ("threefry2x32", "rbg", "unsafe_rbg"),
+    ("jax_default_prng_impl", "threefry2x32", ("threefry2x32",),
      "generator of keys that name none", "k"),
     ("jax_enable_custom_prng", False, bool, "PRNGKey makes typed keys", "k"),
     ("jax_legacy_prng_key", "allow", ("allow", "warn", "error"), "what raw uint32 keys do", "k"),
     ("jax_random_seed_offset", 0, int, "added to every seed", "k"),
-    ("jax_high_dynamic_range_gumbel", False, bool, "more exact Gumbel samples", "k"),
-    ("jax_softmax_custom_jvp", True, bool, "softmax has its short derivative", "k"),
+    ("jax_high_dynamic_range_gumbel", False, bool, "more exact Gumbel samples", "i"),
+    ("jax_softmax_custom_jvp", True, bool, "softmax has its short derivative", "i"),
     ("jax_debug_key_reuse", False, bool, "using a key twice raises KeyReuseError", "k"),
     ("jax_check_tracer_leaks", False, bool, "a tracer that outlives its trace raises", "k"),
     ("jax_enable_checks", False, bool, "check every jaxpr after every pass", "k"),
     ("jax_explicit_x64_dtypes", "warn", ("allow", "warn", "error"),
      "what a request for a 64-bit dtype does while jax_enable_x64 is off", "k"),
-    ("jax_error_checking_behavior_nan", "ignore", ("ignore", "raise"), "see error_check", "k"),
-    ("jax_error_checking_behavior_divide", "ignore", ("ignore", "raise"), "see error_check", "k"),
-    ("jax_error_checking_behavior_oob", "ignore", ("ignore", "raise"), "see error_check", "k"),
+    ("jax_error_checking_behavior_nan", "ignore", ("ignore", "raise"), "see error_check", "i"),
+    ("jax_error_checking_behavior_divide", "ignore", ("ignore", "raise"), "see error_check", "i"),
+    ("jax_error_checking_behavior_oob", "ignore", ("ignore", "raise"), "see error_check", "i"),
     ("jax_default_device", None, object, "where arrays and programs without a device go", "kn"),
     ("jax_log_compiles", False, bool, "log each trace, lowering and compilation", ""),
     ("jax_explain_cache_misses", False, bool, "log why a jitted function was traced again", ""),
@@ -135,14 +138,14 @@ _ROWS: list[tuple[str, Any, Any, str, str]] = [
     ("jax_traceback_filtering", "auto",
      ("auto", "off", "tracebackhide", "remove_frames", "quiet_remove_frames"),
      "whether engine frames are removed from tracebacks", ""),
-    ("jax_tracer_error_num_traceback_frames", 5, int, "frames shown for a leaked tracer", ""),
+    ("jax_tracer_error_num_traceback_frames", 5, int, "frames shown for a leaked tracer", "i"),
     ("jax_platforms", None, str, "platforms to use, in order, e.g. 'cpu' or 'cuda,cpu'", "n"),
     ("jax_platform_name", "", str, "the default platform", ""),
     ("jax_num_cpu_devices", -1, int, "CPU devices of the process (-1: one)", ""),
-    ("jax_cuda_visible_devices", "all", str, "indices of the CUDA devices to use", ""),
-    ("jax_rocm_visible_devices", "all", str, "indices of the ROCm devices to use", ""),
+    ("jax_cuda_visible_devices", "all", str, "indices of the CUDA devices to use", "i"),
+    ("jax_rocm_visible_devices", "all", str, "indices of the ROCm devices to use", "i"),
     ("jax_cpu_collectives_implementation", "gloo", ("none", "gloo", "mpi", "megascale"),
-     "how CPU processes talk to each other", "n"),
+     "how CPU processes talk to each other", "ni"),
     ("jax_cpu_enable_async_dispatch", True, bool, "calls return before the CPU is done", ""),
     ("jax_enable_compilation_cache", True, bool, "keep compiled programs on disk", ""),
     ("jax_compilation_cache_dir", None, str, "where they are kept (None: the user's cache)", "n"),
@@ -150,17 +153,17 @@ _ROWS: list[tuple[str, Any, Any, str, str]] = [
     ("jax_persistent_cache_min_compile_time_secs", 0.0, float, "faster compiles are not kept", ""),
     ("jax_persistent_cache_min_entry_size_bytes", 0, int, "smaller programs are not kept", ""),
     ("jax_raise_persistent_cache_errors", False, bool, "raise on a faulty entry", ""),
-    ("jax_captured_constants_warn_bytes", 2_000_000_000, int, "warn above this (-1: never)", ""),
+    ("jax_captured_constants_warn_bytes", 2_000_000_000, int, "warn above this (-1: never)", "i"),
     ("jax_optimization_level", "UNKNOWN", ("UNKNOWN", "O0", "O1", "O2", "O3"), "XLA's effort", "k"),
     ("jax_disable_most_optimizations", False, bool, "compile with little optimisation", "k"),
     ("jax_dump_ir_to", "", str, "directory that lowered programs are written to", ""),
-    ("jax_pprint_use_color", True, bool, "colours in printed jaxprs on a terminal", ""),
+    ("jax_pprint_use_color", True, bool, "colours in printed jaxprs on a terminal", "i"),
     ("jax_logging_level", "NOTSET", ("NOTSET", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
-     "level of the engine's logger", ""),
+     "level of the engine's logger", "i"),
 ]  # fmt: skip
 
 OPTIONS: dict[str, Option] = {
-    name: Option(name, default, kind, doc, optional="n" in flags, in_key="k" in flags)
+    name: Option(name, default, kind, doc, "n" in flags, "k" in flags, "i" in flags)
     for name, default, kind, doc, flags in _ROWS
 }
 _KEY_NAMES = tuple(name for name, option in OPTIONS.items() if option.in_key)
@@ -236,6 +239,7 @@ class Config(threading.local):
                 return
             raise AttributeError(_unknown(name), name=name, obj=self)
         value = option.convert(value)
+        _warn_if_inert(option, value)
         with _lock:
             setattr(Config, name, value)
             _next_version()
@@ -289,6 +293,11 @@ class Config(threading.local):
         return f"Config({changed})"
 
 
+def _warn_if_inert(option: Option, value: Any) -> None:
+    if option.inert and value != option.default:
+        warnings.warn(f"config: {option.name} has no effect on this engine", stacklevel=3)
+
+
 def _next_version() -> None:
     global _version
     _version += 1
@@ -320,6 +329,8 @@ class Scope(ContextDecorator):
 
     def __init__(self, changes: dict[str, Any]) -> None:
         self._changes = {name: OPTIONS[name].convert(v) for name, v in changes.items()}
+        for name, value in self._changes.items():
+            _warn_if_inert(OPTIONS[name], value)
         self._saved: list[list[tuple[str, Any]]] = []
 
     def __enter__(self) -> None:

@@ -15,7 +15,8 @@ import numpy as np
 import pullback.core.pretty  # noqa: F401  (provides the text of jaxprs)
 from pullback.core import errors
 from pullback.core.aval import ShapedArray, typeof
-from pullback.core.jaxpr import Atom, DropVar, Eqn, Jaxpr, Literal, Var
+from pullback.core.config import config
+from pullback.core.jaxpr import Atom, DropVar, Eqn, Jaxpr, Literal, Var, check_jaxpr
 from pullback.core.source import user_source
 from pullback.core.tracer import Primitive, Trace, Tracer, staging_observers, state
 
@@ -207,7 +208,10 @@ def trace_to_jaxpr(
             state.source = source
         args = [trace.new_arg(aval) for aval in avals]
         outs = fun(*args)
-        return trace.finish(args, outs)
+        jaxpr, consts = trace.finish(args, outs)
+    if config.jax_enable_checks:
+        check_jaxpr(jaxpr)
+    return jaxpr, consts
 
 
 def record(

@@ -6,6 +6,7 @@ Builds on threefry.py and api/jit.py. Tested in tests/random/test_keys.py.
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any
@@ -126,6 +127,7 @@ _seed_jit = jit(threefry.seed_to_key)
 
 def _seed(seed: Any) -> Any:
     if isinstance(seed, int) and not isinstance(seed, bool):
+        seed += config.jax_random_seed_offset
         if not -(2**63) <= seed < 2**63:
             raise OverflowError(f"Python int too large to convert to a 64-bit seed: {seed}")
         seed = np.asarray(seed, np.int64).astype(dtypes.canonicalize_dtype(np.int64))[()]
@@ -158,7 +160,7 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Any:  # noqa: N802  (JAX's name)
         Array([0, 0], dtype=uint32)
     """
     _check_impl(impl)
-    return _seed(seed)
+    return KeyArray(_seed(seed)) if config.jax_enable_custom_prng else _seed(seed)
 
 
 @api_boundary
@@ -171,6 +173,17 @@ def key(seed: Any, *, impl: Any = None) -> KeyArray:
     """
     _check_impl(impl)
     return KeyArray(_seed(seed))
+
+
+def _note_raw_key(name: str) -> None:
+    """Warn of a raw key, or refuse it, as jax_legacy_prng_key says."""
+    text = (
+        f"{name}: a raw uint32 key was given, under jax_legacy_prng_key="
+        f"{config.jax_legacy_prng_key!r}.\nInstead: make keys with random.key(seed)."
+    )
+    if config.jax_legacy_prng_key == "error":
+        raise ValueError(text)
+    warnings.warn(text, stacklevel=4)
 
 
 def words_of(name: str, key: Any) -> tuple[Any, Callable[[Any], Any]]:
@@ -188,6 +201,8 @@ def words_of(name: str, key: Any) -> tuple[Any, Callable[[Any], Any]]:
         if config.jax_debug_key_reuse and name != "fold_in":
             reuse.note_use(name, key._base)
         return key._base, KeyArray
+    if config.jax_legacy_prng_key != "allow":
+        _note_raw_key(name)
     if not is_arraylike(key):
         raise TypeError(
             f"{name}: unexpected PRNG key type {type(key).__name__}: {key!r:.60}\n"
