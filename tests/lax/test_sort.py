@@ -103,6 +103,13 @@ def test_gradient_of_top_k() -> None:
     np.testing.assert_array_equal(grad, X == X.max(1, keepdims=True))
 
 
+def test_approximate_ones_are_exact() -> None:
+    np.testing.assert_array_equal(lax.approx_max_k(X, 2)[0], -np.sort(-X, -1)[:, :2])
+    values, where = lax.approx_min_k(X, 2, 0)
+    np.testing.assert_array_equal(values, np.sort(X, 0)[:2])
+    np.testing.assert_array_equal(where, np.argsort(X, 0)[:2])
+
+
 ERRORS = [
     (lambda: lax.sort((X, Y[:2])), ["f32[3,4]", "f32[2,4]"]),
     (lambda: lax.sort((X, Y), num_keys=3), ["num_keys", "3"]),

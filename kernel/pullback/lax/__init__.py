@@ -316,11 +316,10 @@ from pullback.lax.slice import (
     slice_p,
     split,
     split_p,
-    stack,
-    tile,
-    unstack,
 )
 from pullback.lax.sort import (
+    approx_max_k,
+    approx_min_k,
     sort,
     sort_key_val,
     sort_p,
@@ -349,6 +348,14 @@ from pullback.lax.special import (
     regularized_incomplete_beta_p,
 )
 from pullback.lax.spmd import shard_map_p
+from pullback.lax.stack import (
+    stack,
+    stack_p,
+    tile,
+    tile_p,
+    unstack,
+    unstack_p,
+)
 from pullback.lax.transcendental import (
     acos,
     acos_p,

@@ -12,7 +12,8 @@ from typing import Any
 from pullback.core import pytree
 from pullback.core.aval import typeof
 from pullback.lax.shape import reshape, rev
-from pullback.lax.slice import concatenate, slice_in_dim, stack
+from pullback.lax.slice import concatenate, slice_in_dim
+from pullback.lax.stack import stack
 
 
 def associative_scan(

@@ -23,7 +23,8 @@ from pullback.lax.inner import TracedFunction, function_name, leaf_paths, trace_
 from pullback.lax.loop_types import check_carry, promote_carry
 from pullback.lax.scan import scan_p, split_at
 from pullback.lax.shape import reshape
-from pullback.lax.slice import concatenate, index_in_dim, slice_in_dim, stack
+from pullback.lax.slice import concatenate, index_in_dim, slice_in_dim
+from pullback.lax.stack import stack
 from pullback.lax.while_loop import while_loop
 
 

@@ -31,8 +31,6 @@ from pullback.lax.operands import (
 )
 from pullback.lax.shape import (
     broadcast_in_dim_p,
-    expand_dims,
-    reshaped,
     squeeze,
     sum_axes,
     zeros,
@@ -442,38 +440,3 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     """
     axis = canonical_axis("split", axis, typeof(operand).ndim)
     return split_p.bind(operand, sizes=canonical_shape("split", sizes), axis=axis)
-
-
-def stack(operands: Sequence[Any], axis: int = 0) -> Any:
-    """The arrays, of one shape, along a new axis."""
-    if not len(operands):
-        raise errors.shape_error("stack requires at least one operand")
-    axis = canonical_axis("stack", axis, typeof(operands[0]).ndim + 1)
-    return concatenate([expand_dims(x, (axis,)) for x in operands], axis)
-
-
-def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
-    """The entries along an axis, which is dropped."""
-    shape = shape_of(x)
-    axis = canonical_axis("unstack", axis, len(shape))
-    if not shape[axis]:
-        return ()
-    return tuple([squeeze(part, (axis,)) for part in split(x, (1,) * shape[axis], axis)])
-
-
-def tile(operand: Any, reps: Sequence[int]) -> Any:
-    """The operand repeated `reps[i]` times along each axis i.
-
-    Raises:
-        ValueError: not one number per axis.
-    """
-    shape = shape_of(operand)
-    reps = canonical_shape("tile", reps)
-    if len(reps) != len(shape):
-        raise errors.shape_error(
-            f"tile: reps {reps} must have one entry per axis of shape {shape}."
-        )
-    pairs = [n for pair in zip(reps, shape, strict=True) for n in pair]
-    dims = tuple(range(1, len(pairs), 2))
-    out = broadcast_in_dim_p.bind(operand, shape=tuple(pairs), broadcast_dimensions=dims)
-    return reshaped(out, tuple([r * n for r, n in zip(reps, shape, strict=True)]))

@@ -15,6 +15,7 @@ from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.core.batching import AxisData, bdim_at_front
 from pullback.core.jvp import is_zero, zero_of
 from pullback.core.tracer import Primitive
+from pullback.lax.elementwise import neg_p
 from pullback.lax.families import check_kind
 from pullback.lax.fill import iota_p
 from pullback.lax.gather import GatherDimensionNumbers, GatherScatterMode, gather_p
@@ -282,3 +283,50 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> tuple[Any, Any]:
     axis = canonical_axis("top_k", axis, typeof(operand).ndim)
     values, indices = top_k_p.bind(operand, k=operator.index(k), axis=axis)
     return values, indices
+
+
+def approx_max_k(
+    operand: Any,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> tuple[Any, Any]:
+    """The k largest elements along an axis, as `top_k`: all of them, whatever the recall asked for.
+
+    Args:
+        operand: array of floating numbers.
+        k: how many.
+        reduction_dimension: the axis.
+        recall_target: the share of the true ones that is enough.
+        reduction_input_size_override: of no use on one device.
+        aggregate_to_topk: False (more candidates than k) is not supported.
+
+    Returns:
+        Values and int32 positions.
+    """
+    _check_approximate("approx_max_k", operand, aggregate_to_topk)
+    return top_k(operand, k, axis=reduction_dimension)
+
+
+def approx_min_k(
+    operand: Any,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> tuple[Any, Any]:
+    """The k smallest elements along an axis and their positions; see `approx_max_k`."""
+    _check_approximate("approx_min_k", operand, aggregate_to_topk)
+    values, positions = top_k(neg_p.bind(operand), k, axis=reduction_dimension)
+    return neg_p.bind(values), positions
+
+
+def _check_approximate(name: str, operand: Any, aggregate_to_topk: bool) -> None:
+    check_kind(name, typeof(operand), ("float",))
+    if not aggregate_to_topk:
+        raise NotImplementedError(
+            f"{name}: aggregate_to_topk=False is not supported.\nInstead: use the default."
+        )
