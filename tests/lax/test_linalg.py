@@ -36,7 +36,7 @@ def h(x: np.ndarray) -> np.ndarray:
 
 
 def positive(a: np.ndarray) -> np.ndarray:
-    return a @ h(a) + np.eye(a.shape[-1], dtype=a.dtype)
+    return a @ h(a) + np.eye(a.shape[-2], dtype=a.dtype)
 
 
 def hermitian(a: np.ndarray) -> np.ndarray:

@@ -37,6 +37,8 @@ CASES = [
     Case("max-uint8", lambda x: lax.reduce_max(x, (1,)), (U,), lambda x: x.max(1)),
     Case("max-bool", lambda x: lax.reduce_max(x, (1,)), (B,), lambda x: x.max(1)),
     Case("max-bf16", lambda x: lax.reduce_max(x, (1,)), (BF,), lambda x: x.max(1), order=0),
+    Case("max-complex", lambda x: lax.reduce_max(x, (1,)), (C,), lambda x: x.max(1), order=1),
+    Case("min-complex", lambda x: lax.reduce_min(x, (0,)), (C,), lambda x: x.min(0), order=1),
     Case("min", lambda x: lax.reduce_min(x, (-1,)), (X,), lambda x: x.min(1)),
     Case("min-nan", lambda x: lax.reduce_min(x, (0,)), (N,), lambda x: x.min(0), order=0),
     Case("min-int", lambda x: lax.reduce_min(x, (0,)), (I,), lambda x: x.min(0)),

@@ -20,8 +20,8 @@ from pullback.core.tracer import Primitive
 from pullback.lax.compare_select import eq_p
 from pullback.lax.convert import convert_element_type_p
 from pullback.lax.cumulative import cumprod_p
-from pullback.lax.elementwise import div_p, mul_p
-from pullback.lax.families import BITS, NUMBER, check_kind
+from pullback.lax.elementwise import div_p, max_p, min_p, mul_p
+from pullback.lax.families import BITS, NUMBER, check_kind, kind_of
 from pullback.lax.limits import all_ones, highest, lowest, one_value, zero_value
 from pullback.lax.operands import (
     canonical_axes,
@@ -48,6 +48,7 @@ def _reduction(
     accepts: Sequence[str],
     jvp: Callable[..., Any] | None,
     doc: str,
+    combine: Callable[..., Any] | None = None,
 ) -> Primitive:
     """A primitive that reduces over axes with an associative operation.
 
@@ -58,6 +59,7 @@ def _reduction(
         accepts: the kinds of dtype.
         jvp: derivative rule; None for an operation on integers and bits.
         doc: what it computes.
+        combine: the operation on complex scalars, which StableHLO's does not take.
     """
 
     def abstract(x: ShapedArray, *, axes: tuple[int, ...]) -> ShapedArray:
@@ -69,7 +71,12 @@ def _reduction(
         dtype = ctx.aval_out.dtype
         start = ctx.const(init(dtype), make_aval((), dtype))
         out = ctx.hlo.ReduceOp([ctx.type(ctx.aval_out)], [x], [start], ctx.dims(sorted(axes)))
-        ctx.scalar_region(out.regions[0], getattr(ctx.hlo, op), dtype)
+        if combine is not None and kind_of(dtype) == "complex":
+            scalar = make_aval((), dtype)
+            both = [scalar, scalar]
+            ctx.region(out.regions[0], both, lambda inner, *xs: inner.fun(combine, xs, both))
+        else:
+            ctx.scalar_region(out.regions[0], getattr(ctx.hlo, op), dtype)
         return out.result
 
     def batch(axis: AxisData, args: Any, dims: Any, *, axes: tuple) -> tuple[Any, int]:
@@ -154,6 +161,7 @@ reduce_max_p = _reduction(
     _ANY,
     _extremum_jvp(lambda: reduce_max_p),
     "The maximum over axes, NaN if any is; ties share the derivative equally.",
+    lambda x, y: max_p.bind(x, y),
 )
 reduce_min_p = _reduction(
     "reduce_min",
@@ -162,6 +170,7 @@ reduce_min_p = _reduction(
     _ANY,
     _extremum_jvp(lambda: reduce_min_p),
     "The minimum over axes, NaN if any is; ties share the derivative equally.",
+    lambda x, y: min_p.bind(x, y),
 )
 reduce_and_p = _reduction("reduce_and", "and_", all_ones, BITS, None, "All bits: x & y over axes.")
 reduce_or_p = _reduction("reduce_or", "or_", zero_value, BITS, None, "Any bit: x | y over axes.")
