@@ -22,13 +22,14 @@ def loss(w, x):
     return reduce_sum_p.bind(add(double_sine(h), h), axes=(0,))
 
 
+def straight(x, n):
+    """`n` times sine and square, one after the other."""
+    for _ in range(n):
+        x = sin(x)
+        x = mul(x, x)
+    return x
+
+
 def straight_program(n):
-    """The jaxpr of `n` times sine and square, one after the other."""
-
-    def f(x):
-        for _ in range(n):
-            x = sin(x)
-            x = mul(x, x)
-        return x
-
-    return record(lambda x: [f(x)], [X])[0]
+    """The jaxpr of `straight`."""
+    return record(lambda x: [straight(x, n)], [X])[0]

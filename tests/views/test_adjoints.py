@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 from view_programs import W, X, loss
 
+import pullback.numpy as jnp
+from pullback import custom_vjp
 from pullback.api.autodiff import grad
-from pullback.lax import mul, sin
+from pullback.api.jit import jit
+from pullback.api.vmap import vmap
+from pullback.lax import cos, mul, sin, stop_gradient
 from pullback.lax.loops import scan
 from pullback.views.adjoints import one_like, pull_back, record_forward
 from pullback.views.text import NOT_COMPUTED, value_text
@@ -79,3 +83,44 @@ def test_gradient_starts_from_a_scalar(evaluation):
         one_like(X)
     with pytest.raises(TypeError, match="i32"):
         one_like(np.int32(1))
+
+
+@custom_vjp
+def doubled(x):
+    return sin(x)
+
+
+doubled.defvjp(lambda x: (sin(x), x), lambda x, ct: (mul(mul(ct, cos(x)), np.float32(2)),))
+
+
+def test_custom_rules_are_followed():
+    found = record_forward(lambda x: [doubled(x)], [np.float32(0.5)])
+    (ct,) = pull_back(found, [True], [np.float32(1)])
+    np.testing.assert_allclose(ct, 2 * np.cos(0.5), rtol=1e-6)
+    inner = found.inner[0]
+    assert inner.values and not inner.cotangents
+
+
+@pytest.mark.parametrize(
+    "fun",
+    [
+        lambda x: jnp.where(x > 0, x, 0.0).sum(),
+        lambda x: x[1] * x[0] + x[::2].sum(),
+        lambda x: x.at[1].set(3.0).sum() * x[1],
+        lambda x: (jnp.ones((3, 3)) @ x) @ x,
+        lambda x: scan(lambda c, a: (c * jnp.sin(a), c), 1.0, x)[0],
+        lambda x: (jnp.sort(x) * jnp.arange(3.0)).sum(),
+        lambda x: vmap(lambda a: a * a)(x).sum(),
+        lambda x: (stop_gradient(x) * x).sum(),
+        lambda x: x[jnp.argmax(x)],
+        lambda x: jit(lambda y: jit(jnp.sin)(y) * y)(x).sum(),
+        lambda x: grad(lambda y: jnp.sin(y).sum())(x).sum(),
+        lambda x: jnp.abs(x + 1j * x).sum(),
+        lambda x: jnp.var(x),
+    ],
+)
+def test_the_tape_agrees_with_grad(fun):
+    x = jnp.array([0.3, -1.2, 2.0])
+    found = record_forward(lambda v: [fun(v)], [x])
+    (ct,) = pull_back(found, [True], [one_like(found.read(found.jaxpr.outvars[0]))])
+    np.testing.assert_allclose(ct, grad(fun)(x), rtol=1e-5)

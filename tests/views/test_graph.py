@@ -1,13 +1,14 @@
 """The model of a traced graph."""
 
 import numpy as np
-from view_programs import X, straight_program
+from view_programs import X, straight, straight_program
 
+from pullback.api.jit import jit
 from pullback.core.stage import record
 from pullback.lax import add, cos, gt, sin
 from pullback.lax.control_flow import cond
 from pullback.lax.loops import scan
-from pullback.views.graph import MAX_NODES, build_graph, fold_runs
+from pullback.views.graph import MAX_DRAWN, MAX_NODES, build_graph, fold_runs
 
 
 def labels(graph, kind="operation"):
@@ -95,3 +96,15 @@ def test_unread_constants_are_left_out_and_unread_inputs_said():
     graph = build_graph(jaxpr, "f", arg_names=["x", "y"])
     (node,) = [n for n in graph.nodes if n.label == "y"]
     assert node.detail == "not read"
+
+
+def test_depth_never_draws_out_too_much():
+    inner = jit(lambda x: straight(x, 200))
+
+    def f(x):
+        for _ in range(6):
+            x = jit(lambda v: add(inner(v), v))(x)
+        return x
+
+    jaxpr, _, _ = record(lambda x: [f(x)], [X])
+    assert len(build_graph(jaxpr, "f", depth=9).nodes) < MAX_DRAWN

@@ -20,7 +20,9 @@ from pullback.core.reverse import linearize_flat
 from pullback.core.stage import record
 
 # Operations that run one inner program on their own operands and give its results.
-CALLS = frozenset({"jit", "custom_jvp_call", "custom_vjp_call", "checkpoint", "remat", "remat2"})
+CALLS = frozenset({"jit", "custom_jvp_call", "custom_vjp_call", "checkpoint"})
+# Those among them whose derivative is not that of their program, but a rule of the user's.
+CUSTOM_CALLS = frozenset({"custom_jvp_call", "custom_vjp_call"})
 
 
 @dataclass(slots=True)
@@ -128,7 +130,7 @@ def _pull_equation(
 ) -> None:
     varied = [not isinstance(a, Literal) and a in active for a in eqn.invars]
     below = evaluation.inner.get(index)
-    if below is not None:
+    if below is not None and eqn.primitive.name not in CUSTOM_CALLS:
         sent = pull_back(below, varied, out_cts)
     else:
         sent = _pull_primitive(evaluation, eqn, varied, out_cts)

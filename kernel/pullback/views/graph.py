@@ -15,13 +15,14 @@ from typing import Any, Literal
 from pullback.core.jaxpr import Eqn, Jaxpr, Var, inner_jaxprs, literal_text
 from pullback.core.jaxpr import Literal as JaxprLiteral
 from pullback.core.pretty import param_text, variable_names
-from pullback.views.adjoints import CALLS, Evaluation, inner_call
+from pullback.views.adjoints import CALLS, CUSTOM_CALLS, Evaluation, inner_call
 from pullback.views.sources import SourceLine, source_line
 from pullback.views.text import NOT_COMPUTED, clip, count_text, value_text
 
 Kind = Literal["input", "constant", "operation", "folded", "output"]
 
 DRAWN_IN_FULL = 60  # equations in all: every body is drawn out
+MAX_DRAWN = 1000  # more than these are never drawn out, whatever depth is asked for
 MAX_NODES = 300  # more at one level than this are folded
 
 
@@ -189,6 +190,8 @@ class _Builder:
         for index, eqn in enumerate(jaxpr.eqns):
             inner_values = values.inner.get(index) if values is not None else None
             call = inner_call(eqn)
+            if self.backward and eqn.primitive.name in CUSTOM_CALLS:
+                call = None  # the backward pass goes by the rule, not through the program
             if call is not None and depth > 0:
                 self.call(eqn, index, call, origin, values, inner_values, depth, box)
                 continue
@@ -403,6 +406,8 @@ def build_graph(
             **{**lines, "cotangent": None},
         )
     levels = default_depth(jaxpr) if depth is None else depth
+    while levels > 0 and count_equations(jaxpr, levels) > MAX_DRAWN:
+        levels -= 1
     builder.program(jaxpr, origin, values, levels, None)
     for i, atom in enumerate(jaxpr.outvars):
         label = "result" if len(jaxpr.outvars) == 1 else f"result {i}"
