@@ -10,21 +10,23 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.api.program import JitFunction, JitOptions, names_and_numbers
+from pullback.api import cache_misses as _cache_misses  # noqa: F401 (it follows its option)
+from pullback.api.program import JitFunction, JitOptions
+from pullback.api.signature import names_and_numbers
 from pullback.api.stages import ShapeDtypeStruct, Traced
 from pullback.core import errors, pytree
 from pullback.core.source import api_boundary
 from pullback.core.tracer import state
-from pullback.xla import compat, debug_values, dispatch
+from pullback.xla import arguments, compat, debug_values
 from pullback.xla.array import Array
 
 
 def _shard_arg(value: Any, sharding: Any, layout: Any) -> Any:
-    device = dispatch.first_device(sharding)
+    device = arguments.first_device(sharding)
     buf = value._buf if isinstance(value, Array) else value
     if isinstance(buf, compat.ArrayImpl):
-        return dispatch.on_device(buf, device, False)
-    return dispatch.to_buffer(value, device)
+        return arguments.on_device(buf, device, False)
+    return arguments.to_buffer(value, device)
 
 
 debug_values.install()

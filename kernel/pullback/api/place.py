@@ -15,14 +15,14 @@ from pullback.core.aval import ShapedArray, typeof
 from pullback.core.jvp import linear_jvp
 from pullback.core.source import api_boundary
 from pullback.core.tracer import Primitive, Tracer
-from pullback.xla import client, compat, compile, dispatch, transfer, transfer_guard
+from pullback.xla import arguments, client, compat, compile, dispatch, transfer, transfer_guard
 from pullback.xla.array import Array
 from pullback.xla.sharding import SingleDeviceSharding, leading_axis_sharding
 
 
 def _device_put_impl(x: Any, *, device: Any) -> Array:
     if device is None:
-        return x if isinstance(x, Array) else Array(dispatch.to_buffer(x, client.default_device()))
+        return x if isinstance(x, Array) else Array(arguments.to_buffer(x, client.default_device()))
     value = x if isinstance(x, Array) else np.asarray(x, dtype=typeof(x).dtype)
     place = SingleDeviceSharding(device) if isinstance(device, client.Device) else device
     return transfer.device_put_sharded_array(value, place)

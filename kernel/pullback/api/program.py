@@ -5,7 +5,6 @@ Builds on core/ and xla/. Tested in tests/api/test_jit.py.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import re
@@ -14,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pullback.api.signature import Static, name_of
 from pullback.core import errors, leaks, pytree, source
 from pullback.core.aval import ShapedArray, is_arraylike, typeof
 from pullback.core.call import jit_p
@@ -21,7 +21,7 @@ from pullback.core.config import config
 from pullback.core.jaxpr import Jaxpr, close, dce_jaxpr, eval_jaxpr
 from pullback.core.stage import JaxprTrace, trace_to_jaxpr
 from pullback.core.tracer import Tracer, eval_trace, staging_observers, state
-from pullback.xla import client, compat, dispatch, spmd
+from pullback.xla import arguments, client, compat, dispatch, spmd
 from pullback.xla.array import Array
 from pullback.xla.lowering import lower_module
 
@@ -102,92 +102,6 @@ class TracedProgram:
         return self.small, self.kept
 
 
-def _as_tuple(x: Any) -> tuple:
-    if x is None:
-        return ()
-    if isinstance(x, int | str):
-        return (x,)
-    return tuple(x)
-
-
-def names_and_numbers(
-    fun: Callable[..., Any], nums: Any, names: Any
-) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Complete argnums by argnames and the other way round, from the signature."""
-    numbers, given_names = _as_tuple(nums), _as_tuple(names)
-    try:
-        params = list(inspect.signature(fun).parameters.values())
-    except (ValueError, TypeError):
-        return numbers, given_names
-    positional = [p.name for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    variadic = any(p.kind is p.VAR_POSITIONAL for p in params)
-    keywords = any(p.kind is p.VAR_KEYWORD for p in params)
-    for number in numbers:
-        if not variadic and not -len(positional) <= number < len(positional):
-            raise ValueError(
-                f"argnum {number} is out of range: {name_of(fun)} takes {len(positional)} "
-                f"positional arguments ({', '.join(positional)}).\n"
-                "Instead: count from 0, or give names: static_argnames, donate_argnames."
-            )
-    all_names = [p.name for p in params if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    for name in given_names:
-        if name not in all_names and not keywords:
-            close = difflib.get_close_matches(name, all_names, n=1)
-            raise ValueError(
-                f"argname {name!r} is not an argument of {name_of(fun)}: it has "
-                f"{', '.join(all_names) or 'none'}.\n"
-                + (f"Did you mean {close[0]!r}?" if close else "Instead: use one of these names.")
-            )
-    if variadic:
-        full = list(numbers)
-    else:
-        full = [n % len(positional) for n in numbers]
-    kinds = {p.name: p.kind for p in params}
-    if not given_names:
-        given_names = tuple(
-            positional[n]
-            for n in full
-            if 0 <= n < len(positional)
-            and kinds[positional[n]] is not inspect.Parameter.POSITIONAL_ONLY
-        )
-    elif not numbers:
-        full = [positional.index(n) for n in given_names if n in positional]
-    return tuple(full), tuple(given_names)
-
-
-def name_of(fun: Any) -> str:
-    if isinstance(fun, functools.partial):
-        return name_of(fun.func)
-    return getattr(fun, "__name__", type(fun).__name__)
-
-
-class _Static:
-    """A static argument in a cache key, compared by type and value."""
-
-    __slots__ = ("_hash", "value")
-
-    def __init__(self, value: Any, where: str, name: str) -> None:
-        self.value = value
-        try:
-            self._hash = hash(value)
-        except TypeError as e:
-            raise ValueError(
-                f"static argument {where} of {name} is not hashable: {type(value).__name__} "
-                f"({value!r:.60})\n"
-                "Instead: pass a tuple or a frozen dataclass, or make the argument non-static."
-            ) from e
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, _Static)
-            and type(self.value) is type(other.value)
-            and self.value == other.value
-        )
-
-
 class JitFunction:
     """What belongs to one jitted function: options, its traces, and how to miss."""
 
@@ -208,9 +122,9 @@ class JitFunction:
         static_nums = {n % len(args) if n < 0 else n for n in nums} if args else set()
         dynamic = tuple(a for i, a in enumerate(args) if i not in static_nums)
         static = tuple(
-            (i, _Static(args[i], str(i), self.name)) for i in sorted(static_nums) if i < len(args)
+            (i, Static(args[i], str(i), self.name)) for i in sorted(static_nums) if i < len(args)
         )
-        static_kw = {k: _Static(v, repr(k), self.name) for k, v in kwargs.items() if k in names}
+        static_kw = {k: Static(v, repr(k), self.name) for k, v in kwargs.items() if k in names}
         dynamic_kw = {k: v for k, v in kwargs.items() if k not in names}
         return dynamic, dynamic_kw, static, static_kw
 
@@ -369,7 +283,7 @@ class JitFunction:
         leaves, tree = pytree.tree_flatten((args, kwargs))
         if not on_trace and all(type(x) is Array for x in leaves):
             return None  # C++ takes such calls from here on, once it is given its data
-        bufs = dispatch.home_buffers(leaves)
+        bufs = arguments.home_buffers(leaves)
         if bufs is None or dispatch.after_run:
             return None
         # Avals are interned and kept alive by the entry, so that their ids may stand for them.
@@ -403,15 +317,15 @@ class JitFunction:
             return pytree.tree_unflatten(program.out_tree, outs), None, False
         if self.options.device is not None:
             device, committed = client._as_device(self.options.device), True
-            bufs = [dispatch.to_buffer(x, device) for x in [*program.consts, *leaves]]
-            bufs = [dispatch.on_device(b, device, True) for b in bufs]
+            bufs = [arguments.to_buffer(x, device) for x in [*program.consts, *leaves]]
+            bufs = [arguments.on_device(b, device, True) for b in bufs]
         else:
             default = client.default_device()
             bufs = [
-                x._buf if type(x) is Array else dispatch.to_buffer(x, default)
+                x._buf if type(x) is Array else arguments.to_buffer(x, default)
                 for x in [*program.consts, *leaves]
             ]
-            device, bufs, committed = dispatch.move_together(bufs)
+            device, bufs, committed = arguments.move_together(bufs)
         compiled, kept = self.compiled(program, device, committed)
         outs = compiled([b for b, keep in zip(bufs, kept, strict=True) if keep])
         if dispatch.after_program:

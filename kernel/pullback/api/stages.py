@@ -15,7 +15,7 @@ from pullback.core import dtypes, pytree
 from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.core.jaxpr import ClosedJaxpr
 from pullback.core.tracer import eval_trace, state
-from pullback.xla import client, compat, dispatch
+from pullback.xla import arguments, client, compat, dispatch
 from pullback.xla.lowering import lower_module, module_text
 
 
@@ -218,7 +218,7 @@ class Compiled:
             )
         device = self._compiled.device
         bufs = [
-            dispatch.on_device(dispatch.to_buffer(x, device), device, False)
+            arguments.on_device(arguments.to_buffer(x, device), device, False)
             for x in [*self._program.consts, *leaves]
         ]
         outs = self._compiled([b for b, keep in zip(bufs, self._kept, strict=True) if keep])

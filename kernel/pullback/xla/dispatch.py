@@ -9,14 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from pullback.core import errors, pytree
-from pullback.core.aval import ShapedArray, register_typeof, typeof
+from pullback.core import pytree
+from pullback.core.aval import ShapedArray, typeof
 from pullback.core.config import config
 from pullback.core.jaxpr import Eqn, Jaxpr, Var, inner_jaxprs
-from pullback.core.tracer import Primitive, Tracer, backend, eval_trace
+from pullback.core.tracer import Primitive, backend, eval_trace
 from pullback.xla import client, compat, spmd
+from pullback.xla.arguments import (
+    HASHED_SCALARS,
+    clear_scalars,
+    fast_scalar,
+    fast_scalars,
+    move_together,
+    n_scalars,
+    refuse_deleted,
+    scalar_array,
+    to_buffer,
+)
 from pullback.xla.array import Array
 from pullback.xla.callbacks import run_to_end
 from pullback.xla.compile import Executable, compile_module
@@ -24,76 +33,6 @@ from pullback.xla.lowering import LoweredModule, lower_module
 
 compat.register_array_class(Array)
 pytree.mirror_into(compat.dispatch_registry)
-register_typeof(Array, lambda x: x._buf.aval)
-
-
-# --------------------------------------------------------------------------- arguments to buffers
-
-_scalar_buffers: dict[tuple, Any] = {}
-_SCALAR_LIMIT = 4096
-
-
-def to_buffer(x: Any, device: Any, committed: bool = False) -> Any:
-    """The C++ array of a value that is not an Array: a NumPy array or a number, copied.
-
-    Raises:
-        UnexpectedTracerError: `x` is a tracer that has left its function.
-        TypeError: `x` is nothing that a program can take.
-    """
-    if isinstance(x, Tracer):
-        raise errors.UnexpectedTracerError(x)
-    if not isinstance(x, np.ndarray | np.generic | bool | int | float | complex):
-        if hasattr(x, "__jax_array__"):
-            return to_buffer(x.__jax_array__(), device, committed)
-        if isinstance(x, Array):
-            return x._buf
-    aval = typeof(x)
-    if isinstance(x, int) and not isinstance(x, bool):
-        _check_int_range(x, aval)
-    value = np.asarray(x, dtype=aval.dtype)
-    if value.ndim == 0 and not committed:
-        key = (value.tobytes(), aval, device)
-        buf = _scalar_buffers.get(key)
-        if buf is None or buf.is_deleted():
-            if len(_scalar_buffers) >= _SCALAR_LIMIT:
-                _scalar_buffers.clear()
-            buf = compat.device_put_buffer(value, aval, device, committed=False)
-            _scalar_buffers[key] = buf
-        return buf
-    return compat.device_put_buffer(value, aval, device, committed=committed)
-
-
-def _check_int_range(x: int, aval: ShapedArray) -> None:
-    info = np.iinfo(aval.dtype)
-    if not info.min <= x <= info.max:
-        raise OverflowError(f"Python integer {x} too large to convert to {aval.dtype}")
-
-
-def placement(bufs: Sequence[Any]) -> tuple[Any, bool]:
-    """The device that a call on these buffers runs on, and whether one of them is committed to it.
-
-    Raises:
-        ValueError: two arguments are committed to different devices.
-    """
-    chosen = None
-    for buf in bufs:
-        if buf._committed:
-            sharding = buf._sharding
-            if chosen is None:
-                chosen = sharding
-            elif sharding is not chosen and sharding != chosen:
-                raise ValueError(
-                    "arguments are committed to different devices: "
-                    f"{_devices_text(chosen)} and {_devices_text(sharding)}\n"
-                    "Instead: move one of them first: x = device_put(x, device)."
-                )
-    if chosen is None:
-        return client.default_device(), False
-    return chosen, True
-
-
-def _devices_text(sharding: Any) -> str:
-    return ", ".join(sorted(str(d) for d in sharding._internal_device_list))
 
 
 # --------------------------------------------------------------------------- compiled programs
@@ -205,7 +144,7 @@ def run_primitive(prim: Primitive, args: tuple, params: dict) -> Any:
         return _run_in_python(prim, args, params)
     for x in args:
         if type(x) is not Array:
-            args = tuple([a if type(a) is Array else _scalar_array(a) for a in args])
+            args = tuple([a if type(a) is Array else scalar_array(a) for a in args])
             break
     try:
         return call(*args)
@@ -251,24 +190,6 @@ def _remember(prim: Primitive, params: dict) -> None:
         _dispatchers[key] = _dispatcher(prim, params)
 
 
-_scalar_arrays: dict[tuple, Array] = {}
-
-
-def _scalar_array(x: Any) -> Array:
-    """A value that is not an Array as one; numbers are kept, as they come back."""
-    kind = type(x)
-    device = client.default_device()
-    if kind not in _HASHED_SCALARS or x == 0:
-        return Array(to_buffer(x, device))
-    key = (kind, x, device, config.jax_enable_x64)
-    found = _scalar_arrays.get(key)
-    if found is None or found._buf.is_deleted():
-        if len(_scalar_arrays) >= _SCALAR_LIMIT:
-            _scalar_arrays.clear()
-        found = _scalar_arrays[key] = Array(to_buffer(x, device))
-    return found
-
-
 def _run_in_python(prim: Primitive, args: tuple, params: dict) -> Any:
     """Run one primitive on concrete arguments by its cached executable."""
     device = client.default_device()
@@ -279,8 +200,8 @@ def _run_in_python(prim: Primitive, args: tuple, params: dict) -> Any:
     for x in args:
         if type(x) is Array:
             buf = x._buf
-        elif type(x) in _HASHED_SCALARS and x != 0:
-            buf = _fast_scalars.get((type(x), x, device, config.jax_enable_x64)) or _fast_scalar(
+        elif type(x) in HASHED_SCALARS and x != 0:
+            buf = fast_scalars.get((type(x), x, device, config.jax_enable_x64)) or fast_scalar(
                 x, device
             )
         else:
@@ -303,53 +224,6 @@ def _run_in_python(prim: Primitive, args: tuple, params: dict) -> Any:
     except compat.XlaRuntimeError:
         refuse_deleted(bufs)
         raise
-
-
-def refuse_deleted(bufs: Sequence[Any]) -> None:
-    """Say which operand was deleted, if one was; the runtime only counts its shards.
-
-    Raises:
-        RuntimeError: one of the C++ arrays was deleted or donated.
-    """
-    for buf in bufs:
-        if buf.is_deleted():
-            Array(buf)._check_alive()
-
-
-# Small scalars by type and value: NumPy and Python ones (never zeros, whose sign a key would lose).
-_fast_scalars: dict[tuple, Any] = {}
-_HASHED_SCALARS = frozenset({int, float, np.float32, np.float64, np.int32, np.int64})
-
-
-def home_buffers(values: Sequence[Any]) -> list[Any] | None:
-    """The buffers of concrete values on the default device; None if one is traced or elsewhere."""
-    device = client.default_device()
-    home = compat.single_device_sharding(device)
-    bufs = []
-    for x in values:
-        kind = type(x)
-        if kind is Array:
-            buf = x._buf
-            if buf._sharding is not home or buf.is_deleted():
-                return None
-        elif kind in _HASHED_SCALARS and x != 0:
-            buf = _fast_scalars.get((kind, x, device, config.jax_enable_x64)) or _fast_scalar(
-                x, device
-            )
-        elif isinstance(x, np.ndarray | np.generic | bool | int | float | complex):
-            buf = to_buffer(x, device)
-        else:
-            return None
-        bufs.append(buf)
-    return bufs
-
-
-def _fast_scalar(x: Any, device: Any) -> Any:
-    if len(_fast_scalars) >= _SCALAR_LIMIT:
-        _fast_scalars.clear()
-    buf = to_buffer(x, device)
-    _fast_scalars[type(x), x, device, config.jax_enable_x64] = buf
-    return buf
 
 
 def observed_program(jaxpr: Jaxpr, args: Sequence[Any], outs: list[Any], name: str) -> list[Any]:
@@ -433,33 +307,6 @@ def _run_away(prim: Primitive, args: tuple, params: dict) -> Any:
     return _observed(prim, entry[0](bufs))
 
 
-def move_together(bufs: Sequence[Any]) -> tuple[Any, list[Any], bool]:
-    """The buffers on one device: the one that a committed buffer is on, else the default.
-
-    An array spread over several devices is gathered onto its first one.
-    """
-    place, committed = placement(bufs)
-    device = place if not committed else first_device(place)
-    return device, [on_device(b, device, committed) for b in bufs], committed
-
-
-def first_device(sharding: Any) -> Any:
-    """The first device of a C++ sharding."""
-    return next(iter(sharding._internal_device_list))
-
-
-def on_device(buf: Any, device: Any, committed: bool) -> Any:
-    """The buffer on one device, moved there if it is elsewhere."""
-    target = compat.single_device_sharding(device)
-    if buf._sharding is target or buf._sharding == target:
-        return buf
-    devices = list(buf._sharding._internal_device_list)
-    if len(devices) == 1:
-        return compat.copy_to_devices(buf, target, [device], False)
-    value = np.asarray(Array(buf))
-    return compat.device_put_buffer(value, buf.aval, device, committed=committed)
-
-
 def _run_spread(prim: Primitive, args: tuple, params: dict, mesh: Any) -> Any:
     """Run one primitive over the devices of a mesh that an argument is spread over."""
     avals = tuple([typeof(x) for x in args])
@@ -511,15 +358,13 @@ def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], params: dict) -> list[Any]:
 def clear_caches() -> None:
     """Forget every eager executable and scalar."""
     _eager.clear()
-    _scalar_buffers.clear()
-    _fast_scalars.clear()
-    _scalar_arrays.clear()
+    clear_scalars()
     _dispatchers.clear()
 
 
 def cache_sizes() -> dict[str, int]:
     """The number of entries of each cache."""
-    return {"eager": len(_eager), "scalars": len(_scalar_buffers)}
+    return {"eager": len(_eager), "scalars": n_scalars()}
 
 
 eval_trace.run = run_primitive
