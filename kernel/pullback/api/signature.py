@@ -6,7 +6,6 @@ Builds on nothing but Python's signatures. Tested in tests/api/test_jit.py.
 from __future__ import annotations
 
 import difflib
-import difflib
 import functools
 import inspect
 from collections.abc import Callable
