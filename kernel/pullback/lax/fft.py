@@ -48,7 +48,7 @@ def _fft_abstract(
     n = len(fft_lengths)
     real = fft_type is FftType.RFFT
     if x.dtype not in (_WHOLE if real else _PARTS):
-        kinds = ", ".join(d.name for d in (_WHOLE if real else _PARTS))
+        kinds = ", ".join(map(str, _WHOLE if real else _PARTS))
         raise TypeError(f"fft {fft_type.name}: the operand must be {kinds}, got {x.str_short()}.")
     if x.ndim < n or n > 3:
         raise errors.shape_error(
@@ -120,7 +120,7 @@ fft_p = Primitive(
     lower=_fft_lower,
     transpose=_fft_transpose,
     batch=_fft_batch,
-    label=lambda params: f"{params['fft_type'].name} {params['fft_lengths']}",
+    label=lambda params: f"{FftType(params['fft_type']).name} {params['fft_lengths']}",
     doc="y[k] = sum_j x[j] exp(-2 pi i j k / n); the inverse divides by n.",
 )
 

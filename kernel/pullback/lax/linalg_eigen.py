@@ -188,12 +188,12 @@ def _eig_jvp(
     else:  # A = VL^-H diag(w) VL^H
         n = shape_of(w)[-1]
         identity = eye((*shape_of(w)[:-1], n, n), typeof(w).dtype)
-        vr = lu_solve(tuple(lu_p.bind(mh(outs[1]))), identity)  # type: ignore[arg-type]
-    inner = lu_solve(tuple(lu_p.bind(vr)), mm(t, vr))  # type: ignore[arg-type]
+        vr = lu_solve(tuple(lu_p.bind(mh(outs[1]))), identity)
+    inner = lu_solve(tuple(lu_p.bind(vr)), mm(t, vr))
     result = [diagonal(inner)]
     if left:
         vl = outs[1]
-        adjoint = lu_solve(tuple(lu_p.bind(vl)), mm(mh(t), vl))  # type: ignore[arg-type]
+        adjoint = lu_solve(tuple(lu_p.bind(vl)), mm(mh(t), vl))
         result.append(_vector_tangents(vl, conj(w), adjoint))
     if right:
         result.append(_vector_tangents(vr, w, inner))

@@ -110,7 +110,7 @@ hessenberg_p = factorization(
 
 def hessenberg(a: Any) -> tuple[Any, Any]:
     """The Hessenberg form of matrices [..., n, n] with reflectors below, and their factors."""
-    return tuple(hessenberg_p.bind(a))  # type: ignore[return-value]
+    return tuple(hessenberg_p.bind(a))
 
 
 # --------------------------------------------------------------------------- tridiagonal
@@ -168,7 +168,7 @@ def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
         Reflectors with the form in the middle, the diagonal [..., n], the other diagonal
         [..., n - 1], and the factors of the reflectors [..., n - 1].
     """
-    return tuple(tridiagonal_p.bind(a, lower=bool(lower)))  # type: ignore[return-value]
+    return tuple(tridiagonal_p.bind(a, lower=bool(lower)))
 
 
 # --------------------------------------------------------------------------- tridiagonal_solve

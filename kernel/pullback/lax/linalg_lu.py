@@ -68,7 +68,7 @@ def _permutation(pivots: Any, size: int) -> Any:
     return while_loop(lambda s: lt_p.bind(s[0], np.int32(k)), swap, (np.int32(0), places))[1]
 
 
-lu_pivots_to_permutation_p = Primitive(
+lu_pivots_to_permutation_p: Primitive = Primitive(
     name="lu_pivots_to_permutation",
     abstract=_permutation_abstract,
     lower=lambda ctx, x, *, permutation_size: ctx.fun(
@@ -196,7 +196,7 @@ def lu(x: Any) -> tuple[Any, Any, Any]:
         L (below the diagonal, its ones left out) and U packed [..., m, n]; the row swaps, int32
         [..., min(m, n)]; the permutation of rows, int32 [..., m].
     """
-    return tuple(lu_p.bind(x))  # type: ignore[return-value]
+    return tuple(lu_p.bind(x))
 
 
 def lu_solve(factors: tuple[Any, Any, Any], b: Any) -> Any:

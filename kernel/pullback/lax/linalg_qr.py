@@ -62,7 +62,7 @@ geqrf_p = factorization(
 
 def geqrf(x: Any) -> tuple[Any, Any]:
     """R and Householder reflectors packed [..., m, n], and factors [..., min(m, n)]."""
-    return tuple(geqrf_p.bind(x))  # type: ignore[return-value]
+    return tuple(geqrf_p.bind(x))
 
 
 def _geqp3_abstract(x: ShapedArray, pivots: ShapedArray) -> list[ShapedArray]:
@@ -96,7 +96,7 @@ def geqp3(x: Any, pivots: Any) -> tuple[Any, Any, Any]:
         x: matrices [..., m, n].
         pivots: int32 [..., n]; columns with a nonzero entry are moved to the front.
     """
-    return tuple(geqp3_p.bind(x, pivots))  # type: ignore[return-value]
+    return tuple(geqp3_p.bind(x, pivots))
 
 
 # --------------------------------------------------------------------------- reflectors

@@ -74,7 +74,7 @@ def _cholesky_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     return factor, mm(factor, mul_p.bind(inner, weights))
 
 
-cholesky_p = Primitive(
+cholesky_p: Primitive = Primitive(
     name="cholesky",
     abstract=_cholesky_abstract,
     lower=_cholesky_lower,

@@ -64,9 +64,9 @@ def mm(a: Any, b: Any) -> Any:
     )
 
 
-def _offsets(m: int, n: int) -> tuple[Any, Any]:
+def _offsets(m: int, n: int) -> list[Any]:
     i32 = np.dtype(np.int32)
-    return tuple([iota_p.bind(dtype=i32, shape=(m, n), dimension=d) for d in (0, 1)])  # type: ignore[return-value]
+    return [iota_p.bind(dtype=i32, shape=(m, n), dimension=d) for d in (0, 1)]
 
 
 def lower_mask(m: int, n: int, k: int = 0) -> Any:
@@ -83,12 +83,14 @@ def diagonal_mask(m: int, n: int) -> Any:
 
 def tril(x: Any, k: int = 0) -> Any:
     """The part on and below the k-th diagonal, zero elsewhere."""
-    return select_n_p.bind(lower_mask(*shape_of(x)[-2:], k), scalar(x, 0), x)
+    *_, m, n = shape_of(x)
+    return select_n_p.bind(lower_mask(m, n, k), scalar(x, 0), x)
 
 
 def triu(x: Any, k: int = 0) -> Any:
     """The part on and above the k-th diagonal, zero elsewhere."""
-    return select_n_p.bind(lower_mask(*shape_of(x)[-2:], k - 1), x, scalar(x, 0))
+    *_, m, n = shape_of(x)
+    return select_n_p.bind(lower_mask(m, n, k - 1), x, scalar(x, 0))
 
 
 def only_diagonal(x: Any) -> Any:

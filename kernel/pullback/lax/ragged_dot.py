@@ -214,8 +214,8 @@ def scaled_dot(
                 f"scaled_dot: give dimension_numbers for operands of shapes {shape_of(lhs)} and "
                 f"{shape_of(rhs)}."
             )
-    operands = [_scaled(x, scale, dtype) for x, scale in ((lhs, lhs_scale), (rhs, rhs_scale))]
-    return dot_general(*operands, dimension_numbers, preferred_element_type=dtype)
+    left, right = _scaled(lhs, lhs_scale, dtype), _scaled(rhs, rhs_scale, dtype)
+    return dot_general(left, right, dimension_numbers, preferred_element_type=dtype)
 
 
 def _scaled(x: Any, scale: Any, dtype: Any) -> Any:

@@ -154,7 +154,7 @@ reduce_prod_p = _reduction(
     "The product over axes; d prod = sum_i dx_i prod of the others.",
 )
 _ANY = (*NUMBER, "bool")
-reduce_max_p = _reduction(
+reduce_max_p: Primitive = _reduction(
     "reduce_max",
     "maximum",
     lowest,
@@ -163,7 +163,7 @@ reduce_max_p = _reduction(
     "The maximum over axes, NaN if any is; ties share the derivative equally.",
     lambda x, y: max_p.bind(x, y),
 )
-reduce_min_p = _reduction(
+reduce_min_p: Primitive = _reduction(
     "reduce_min",
     "minimum",
     highest,

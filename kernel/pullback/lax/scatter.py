@@ -96,7 +96,7 @@ def _sum_transpose(sign: int) -> Callable[..., Any]:
     return rule
 
 
-scatter_add_p = _scatter_family(
+scatter_add_p: Primitive = _scatter_family(
     "scatter_add",
     lambda hlo, a, b: hlo.add(a, b),
     NUMBER,
@@ -104,7 +104,7 @@ scatter_add_p = _scatter_family(
     _sum_transpose(1),
     "The operand with updates added at windows.",
 )
-scatter_sub_p = _scatter_family(
+scatter_sub_p: Primitive = _scatter_family(
     "scatter_sub",
     lambda hlo, a, b: hlo.subtract(a, b),
     NUMBER,
@@ -214,7 +214,7 @@ def _no_zero(count: Any) -> Any:
     return select_n_p.bind(eq_p.bind(count, zero), count, ones)
 
 
-scatter_min_p = _scatter_family(
+scatter_min_p: Primitive = _scatter_family(
     "scatter_min",
     lambda hlo, a, b: hlo.minimum(a, b),
     ANY,
@@ -222,7 +222,7 @@ scatter_min_p = _scatter_family(
     None,
     "The minimum of the operand and updates at windows.",
 )
-scatter_max_p = _scatter_family(
+scatter_max_p: Primitive = _scatter_family(
     "scatter_max",
     lambda hlo, a, b: hlo.maximum(a, b),
     ANY,

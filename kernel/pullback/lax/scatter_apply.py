@@ -54,7 +54,7 @@ def _unique(x: Any, indices: Any, blank: Any, *, jaxpr: Jaxpr, **params: Any) ->
     return scatter_p.bind(x, indices, new, **params)
 
 
-scatter_apply_p = Primitive(
+scatter_apply_p: Primitive = Primitive(
     name="scatter_apply",
     abstract=_abstract,
     lower=_lower,

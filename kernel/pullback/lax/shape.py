@@ -160,11 +160,11 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     Raises:
         ValueError: they do not broadcast.
     """
+    known = [tuple(s) for s in shapes]
     try:
-        return tuple(int(d) for d in np.broadcast_shapes(*[tuple(s) for s in shapes]))
+        return tuple(int(d) for d in np.broadcast_shapes(*known))
     except ValueError:
-        shapes = [tuple(s) for s in shapes]
-        raise errors.broadcast_error("broadcast_shapes", [str(s) for s in shapes], shapes) from None
+        raise errors.broadcast_error("broadcast_shapes", list(map(str, known)), known) from None
 
 
 # --------------------------------------------------------------------------- reduce_sum
@@ -466,7 +466,7 @@ def _rev_transpose(ct: Any, x: Any, *, dimensions: tuple[int, ...]) -> list[Any]
     return [ct if type(ct) is Zero else rev_p.bind(ct, dimensions=dimensions)]
 
 
-rev_p = Primitive(
+rev_p: Primitive = Primitive(
     name="rev",
     abstract=_rev_abstract,
     lower=lambda ctx, x, *, dimensions: ctx.hlo.reverse(x, ctx.i64_array(dimensions)),

@@ -261,7 +261,7 @@ def _pad_batch(axis: AxisData, args: Any, dims: Any, *, padding_config: tuple) -
     return select_n_p.bind(mask, fill, padded), 0
 
 
-pad_p = Primitive(
+pad_p: Primitive = Primitive(
     name="pad",
     abstract=_pad_abstract,
     lower=_pad_lower,
@@ -344,7 +344,7 @@ def _concatenate_batch(axis: AxisData, args: Any, dims: Any, *, dimension: int) 
     return concatenate_p.bind(*args, dimension=dimension + (dimension >= d)), d
 
 
-concatenate_p = Primitive(
+concatenate_p: Primitive = Primitive(
     name="concatenate",
     abstract=_concatenate_abstract,
     lower=_concatenate_lower,

@@ -60,7 +60,7 @@ def _stack_batch(data: AxisData, args: Any, dims: Any, *, axis: int) -> tuple[An
     return stack_p.bind(*args, axis=axis + 1), d
 
 
-stack_p = Primitive(
+stack_p: Primitive = Primitive(
     name="stack",
     abstract=_stack_abstract,
     lower=_stack_lower,
@@ -170,7 +170,7 @@ def _tile_transpose(ct: Any, x: Any, *, reps: tuple[int, ...]) -> list[Any]:
     return [sum_axes(reshaped(ct, tuple(pairs)), range(0, len(pairs), 2))]
 
 
-tile_p = Primitive(
+tile_p: Primitive = Primitive(
     name="tile",
     abstract=_tile_abstract,
     lower=_tile_lower,

@@ -161,7 +161,7 @@ def window_taps(x: Any, init: Any, p: WindowParams) -> Any:
         yield slice(padded, start, limit, strides)
 
 
-reduce_window_max_p = _window_reduction(
+reduce_window_max_p: Primitive = _window_reduction(
     "reduce_window_max",
     "maximum",
     lowest,
@@ -170,7 +170,7 @@ reduce_window_max_p = _window_reduction(
     None,
     "The maximum of each window; its derivative is that of the first element that reaches it.",
 )
-reduce_window_min_p = _window_reduction(
+reduce_window_min_p: Primitive = _window_reduction(
     "reduce_window_min",
     "minimum",
     highest,
