@@ -448,13 +448,20 @@ def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Any:
         raise ValueError("Clip received a complex value; clip is only defined for real values.")
     if len(parts) == 1:
         return promote.lift("clip", arr)
-    parts = promote.promote("clip", *parts)
+    aval = getattr(arr, "aval", None)
+    bounds: list[Any] = [None]
+    if aval is not None and aval.dtype.kind != "b":  # the common case: numbers as bounds
+        bounds = [
+            promote.scalar_operand(x, aval) if type(x) in promote.PYTHON_SCALARS else None
+            for x in parts[1:]
+        ]
+    parts = promote.promote("clip", *parts) if any(b is None for b in bounds) else [arr, *bounds]
     return _clip(parts, min is not None, max is not None)
 
 
 @fused("low", "high")
 def _clip(parts: list[Any], low: bool, high: bool) -> Any:
-    x, rest = parts[0], parts[1:]
+    x, *rest = parts
     if low:
         x = lax.max_p.bind(rest.pop(0), x)
     return lax.min_p.bind(rest.pop(0), x) if high else x

@@ -32,6 +32,12 @@ class IndexUpdateHelper:
     def __getitem__(self, index: Any) -> IndexUpdateRef:
         return IndexUpdateRef(self.array, index)
 
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise TypeError(
+            "x.at[index] = y does not change x: arrays are immutable.\n"
+            "Instead: x = x.at[index].set(y)."
+        )
+
     def __repr__(self) -> str:
         return f"_IndexUpdateHelper({self.array!r})"
 
@@ -234,7 +240,7 @@ def _fit(values: Any, shape: tuple[int, ...], named: tuple[int, ...]) -> Any:
     if not fits:
         raise ValueError(
             f"x.at[...]: values of shape {old} do not broadcast to the indexed part, of shape "
-            f"{named}."
+            f"{named}.\nInstead: give one value, or an array of that shape."
         )
     return promote.broadcast_to(values, shape)
 

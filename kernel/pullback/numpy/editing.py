@@ -63,8 +63,8 @@ def delete(
     if positions.size != 1 and not assume_unique_indices:
         raise errors.ConcretizationTypeError(
             obj,
-            "jnp.delete: how many elements are left depends on repeated positions. "
-            "Use assume_unique_indices=True if there are none.",
+            "jnp.delete: how many elements are left depends on repeated positions.\n"
+            "Instead: assume_unique_indices=True if there are none.",
         )
     order = argsort(positions)
     shift = np.arange(positions.size, dtype=np.int32)

@@ -103,7 +103,8 @@ def parse(formula: str, shapes: list[tuple[int, ...]]) -> tuple[list[str], str]:
             widest = max(widest, len(shape) - named)
         if ("..." not in term and named != len(shape)) or named > len(shape):
             raise ValueError(
-                f"einsum {formula!r}: {term!r} names {named} axes, the operand has shape {shape}"
+                f"einsum {formula!r}: {term!r} names {named} axes, the operand has shape {shape}.\n"
+                "Instead: one letter for each axis; ... stands for all that are left."
             )
     dots = "".join(free[:widest])
     full = []
@@ -127,7 +128,8 @@ def parse(formula: str, shapes: list[tuple[int, ...]]) -> tuple[list[str], str]:
             if sizes.setdefault(c, n) != n and 1 not in (n, sizes[c]):
                 raise ValueError(
                     f"einsum {formula!r}: axis {c!r} has sizes {sizes[c]} and {n}, "
-                    f"in operands of shapes {', '.join(map(str, shapes))}"
+                    f"in operands of shapes {', '.join(map(str, shapes))}.\n"
+                    "Instead: other letters for axes of other sizes, or transpose the formula."
                 )
             sizes[c] = max(sizes[c], n) if n != 0 else n
     return full, result

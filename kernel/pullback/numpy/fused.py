@@ -28,10 +28,11 @@ _NUMBERS = frozenset({int, float, bool, np.float32, np.int32, np.bool_})
 
 
 def scalar_array(x: Any) -> Any:
-    """The array of a number, the same one each time; zeros and rare types are not kept."""
-    key = (type(x), x, config.jax_enable_x64)
+    """The array of a number, the same one each time."""
+    # 0.0 and -0.0 are equal, but other numbers.
+    key = (type(x), x if x else str(x), config.jax_enable_x64)
     found = _scalars.get(key)
-    if found is not None and not (found._buf.is_deleted() or (x == 0 and key[0] in _SIGNED)):
+    if found is not None and not found._buf.is_deleted():
         return found
     if isinstance(x, int) and not -(2**31) <= x < 2**31:
         return x
@@ -39,12 +40,13 @@ def scalar_array(x: Any) -> Any:
     array = array_from_numpy(np.asarray(x, aval.dtype), aval.weak_type, copy=False)
     if len(_scalars) >= _SCALAR_LIMIT:
         _scalars.clear()
-    if x == x and not (x == 0 and key[0] in _SIGNED):
+    if x == x:
         _scalars[key] = array
     return array
 
 
-_SIGNED = frozenset({float, np.float32})  # -0.0 equals 0.0, but is another number
+def _with_arrays(values: list[Any]) -> list[Any]:
+    return [scalar_array(x) if type(x) in _NUMBERS else x for x in values]
 
 
 def fused(*static: str) -> Callable[[F], F]:
@@ -73,8 +75,13 @@ def fused(*static: str) -> Callable[[F], F]:
                 compiled = jit(fun, static_argnames=static or None)
             n_args = len(args)
             for i in dynamic:
-                if i < n_args and type(args[i]) in _NUMBERS:
+                if i >= n_args:
+                    break
+                kind = type(args[i])
+                if kind in _NUMBERS:
                     args = (*args[:i], scalar_array(args[i]), *args[i + 1 :])
+                elif kind is list:
+                    args = (*args[:i], _with_arrays(args[i]), *args[i + 1 :])
             return compiled(*args, **kwargs)
 
         return wrapper  # type: ignore[return-value]

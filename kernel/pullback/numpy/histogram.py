@@ -59,8 +59,8 @@ def bincount(
         if known is None:
             raise errors.ConcretizationTypeError(
                 x,
-                "The error occurred because of argument 'x' of jnp.bincount. To avoid this error, "
-                "pass a static `length` argument.",
+                "jnp.bincount: the length of the result depends on the largest value of x.\n"
+                "Instead: jnp.bincount(x, length=n).",
             )
         values = np.asarray(known)
         length = max(minlength, int(values.max()) + 1 if values.size else 0)

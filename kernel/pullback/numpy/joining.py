@@ -235,7 +235,10 @@ def _split(name: str, ary: Any, sections: Any, axis: int, equal: bool) -> list[A
         n = promote.index_of(sections, "number of sections")
         part, rest = divmod(length, n)
         if equal and rest:
-            raise ValueError(f"array split does not result in an equal division: rest is {rest}")
+            raise ValueError(
+                f"array split does not result in an equal division: {length} elements in {n} "
+                f"parts leave {rest}.\nInstead: jnp.array_split, or positions: jnp.split(x, [2, 4])."
+            )
         cuts = tuple(i * part + builtins.min(i, rest) for i in range(n + 1))
     return list(_cut(ary, cuts, axis))
 

@@ -50,8 +50,9 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
         if known is None:
             raise errors.ConcretizationTypeError(
                 a,
-                "The size argument of jnp.nonzero must be statically specified to use jnp.nonzero "
-                "within JAX transformations.",
+                "The size argument of jnp.nonzero must be given under a transformation: how many "
+                "positions there are depends on the values.\n"
+                "Instead: jnp.nonzero(x, size=n, fill_value=0); jnp.where(c, a, b) needs no size.",
             )
         return tuple(constant(i.astype(int_type)) for i in np.nonzero(np.asarray(known)))
     size = promote.index_of(size, "size")

@@ -308,7 +308,9 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
     if mode == "raise":
         if isinstance(a, Tracer) and a.concrete() is None:
             raise errors.ConcretizationTypeError(
-                a, "The error arose in jnp.choose. Use mode='clip' or 'wrap' instead."
+                a,
+                "jnp.choose: whether the choices are in range is not known.\n"
+                "Instead: mode='clip' or mode='wrap'.",
             )
         known = np.asarray(a)
         if (known < 0).any() or (known >= n).any():

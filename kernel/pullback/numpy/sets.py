@@ -33,7 +33,8 @@ def _known(name: str, x: Any) -> np.ndarray:
         raise errors.ConcretizationTypeError(
             x,
             f"The size argument of jnp.{name} must be given under a transformation: how many "
-            "elements the result has depends on the values.",
+            "elements the result has depends on the values.\n"
+            f"Instead: jnp.{name}(..., size=n, fill_value=0) gives n elements.",
         )
     return np.asarray(value)
 
