@@ -2,6 +2,7 @@
 #
 #   make lab   [ARGS=--no-browser]      an environment with JupyterLab, opened on the first notebook
 #   make test  [ARGS="-k grad -x"]      an environment with the test tools, and all tests
+#   make notebooks                      run the notebooks again and save their outputs
 #
 # Further variables: PYTHON (3.11 or later), LAB_VENV, TEST_VENV, and TEST_PACKAGE (what is tested:
 # this tree, or a wheel with its extras in brackets).
@@ -16,16 +17,19 @@ ARGS ?=
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Pullback needs Python 3.11 or later, and $(PYTHON) is " + sys.version.split()[0] + "; name another: make PYTHON=python3.12 ...")'
 MAKE_VENV = $(PYTHON) -m venv $(1) || { rm -rf $(1); echo "No virtual environment could be made. On Debian and Ubuntu: sudo apt install python3-venv"; exit 1; }
 
-.PHONY: help lab test test-env clean
+.PHONY: help lab test test-env notebooks clean
 
 help:
-	@sed -n '3,7s/^# \{0,1\}//p' Makefile
+	@sed -n '3,8s/^# \{0,1\}//p' Makefile
 
 lab: $(LAB_VENV)/.pullback-ready
 	$(LAB_VENV)/bin/jupyter lab notebooks/00_first_steps.ipynb $(ARGS)
 
 test: test-env
 	$(TEST_VENV)/bin/python -m pytest $(ARGS)
+
+notebooks: test-env
+	$(TEST_VENV)/bin/python notebooks/refresh.py $(ARGS)
 
 test-env: $(TEST_VENV)/.pullback-ready
 

@@ -24,6 +24,7 @@ def test_saved_outputs_are_what_a_fresh_kernel_gives(notebook, tmp_path):
         *("-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(ROOT)),
     ]
     environment = {**os.environ, "PULLBACK_DETERMINISTIC": "1"}
+    environment.pop("PULLBACK_NUM_CPU_DEVICES", None)
     done = subprocess.run(
         words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=900
     )
