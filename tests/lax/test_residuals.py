@@ -31,7 +31,7 @@ def lstm(w, u):
     def body(carry, x):
         h, s = carry
         z = w @ h + u @ x
-        i, f, o = (pb.nn.sigmoid(z + k) for k in (0, 1, -1))
+        i, f, o = pb.nn.sigmoid(z), pb.nn.sigmoid(z + 1), pb.nn.sigmoid(z - 1)
         s = f * s + i * jnp.tanh(z)
         h = o * jnp.tanh(s)
         return (h, s), h

@@ -6,12 +6,12 @@
 import pullback.xla.dispatch
 from pullback.lax import linalg
 from pullback.lax.associative import associative_scan
+from pullback.lax.axis_names import axis_size
 from pullback.lax.callback import debug_callback_p, io_callback_p, pure_callback_p
 from pullback.lax.collective import (
     all_gather_p,
     all_to_all_p,
     axis_index_p,
-    axis_size,
     pmax_p,
     pmin_p,
     ppermute_p,

@@ -10,7 +10,6 @@ Builds on shape.py, reduce.py, gather.py. Tested in tests/lax/test_collective.py
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from pullback.core.batching import AxisData, bdim_at_front, move_dim
 from pullback.core.jvp import Zero, instantiate, zero_of
 from pullback.core.tracer import Primitive
 from pullback.core.transpose import is_undefined
+from pullback.lax.axis_names import Names, one_name, refuse_groups
 from pullback.lax.collective_lowering import (
     lower_all_gather,
     lower_all_to_all,
@@ -34,31 +34,6 @@ from pullback.lax.fill import iota, zeros_like_array
 from pullback.lax.reduce import reduce_max, reduce_min
 from pullback.lax.shape import broadcast, reshape, sum_axes
 from pullback.lax.slice import concatenate, slice_in_dim
-
-Names = tuple[Any, ...]
-
-
-def as_names(axis_name: Any) -> Names:
-    """One or several axis names as a tuple."""
-    return tuple(axis_name) if isinstance(axis_name, tuple | list) else (axis_name,)
-
-
-def axis_size(axis_name: Any) -> int:
-    """The number of instances along a mapped axis (or the product over several).
-
-    Raises:
-        NameError: the name is not in scope.
-    """
-    return prod(core_tracer.axis_size(n) for n in as_names(axis_name))
-
-
-def _refuse_groups(name: str, groups: Any) -> None:
-    if groups is not None:
-        raise NotImplementedError(
-            f"{name}: axis_index_groups are not supported under vmap.\n"
-            "Instead: use two mapped axes, and name the inner one."
-        )
-
 
 # Reductions over instances.
 
@@ -82,7 +57,7 @@ def _reduce_rule(
         if axis.name not in axes:
             outs = prim().bind(*args, axes=axes, axis_index_groups=axis_index_groups)
             return outs, list(dims)
-        _refuse_groups(prim().name, axis_index_groups)
+        refuse_groups(prim().name, axis_index_groups)
         outs = [
             unmapped(x, axis.size) if d is None else along(x, d)
             for x, d in zip(args, dims, strict=True)
@@ -220,8 +195,8 @@ def _all_gather_batch(
             axis_index_groups=axis_index_groups,
         )
         return out, 0
-    _refuse_groups("all_gather", axis_index_groups)
-    _one_name("all_gather", axis_name)
+    refuse_groups("all_gather", axis_index_groups)
+    one_name("all_gather", axis_name)
     if d is None:
         x, d = broadcast(x, (axis.size,)), 0
     x = move_dim(x, d, at)
@@ -237,14 +212,6 @@ def _unmapped(x: Any, dim: int | None) -> ShapedArray:
     if dim is None:
         return aval
     return make_aval((*aval.shape[:dim], *aval.shape[dim + 1 :]), aval.dtype, aval.weak_type)
-
-
-def _one_name(what: str, names: Names) -> None:
-    if len(names) > 1:
-        raise NotImplementedError(
-            f"{what}: several axis names {names} of which one is a vmap axis are not supported.\n"
-            f"Instead: apply {what} to one axis after the other."
-        )
 
 
 all_gather_p = Primitive(
@@ -317,8 +284,8 @@ def _reduce_scatter_batch(
             axis_index_groups=axis_index_groups,
         )
         return out, 0
-    _refuse_groups("psum_scatter", axis_index_groups)
-    _one_name("psum_scatter", axis_name)
+    refuse_groups("psum_scatter", axis_index_groups)
+    one_name("psum_scatter", axis_name)
     _reduce_scatter_abstract(
         _unmapped(x, d),
         axis_name=axis_name,
@@ -408,8 +375,8 @@ def _all_to_all_batch(
             axis_index_groups=axis_index_groups,
         )
         return out, 0
-    _refuse_groups("all_to_all", axis_index_groups)
-    _one_name("all_to_all", axis_name)
+    refuse_groups("all_to_all", axis_index_groups)
+    one_name("all_to_all", axis_name)
     _all_to_all_abstract(
         _unmapped(x, d),
         axis_name=axis_name,
@@ -462,7 +429,7 @@ def _ppermute_batch(
     (x,), (d,) = args, dims
     if axis.name not in axis_name:
         return ppermute_p.bind(x, axis_name=axis_name, perm=perm), d
-    _one_name("ppermute", axis_name)
+    one_name("ppermute", axis_name)
     x = bdim_at_front(x, d, axis.size)
     sources = {dst: src for src, dst in perm}
     parts = []

@@ -14,12 +14,11 @@ from pullback.core import pytree
 from pullback.core import tracer as core_tracer
 from pullback.core.aval import typeof
 from pullback.core.tracer import Primitive
+from pullback.lax.axis_names import as_names, axis_size
 from pullback.lax.collective import (
     all_gather_p,
     all_to_all_p,
-    as_names,
     axis_index_p,
-    axis_size,
     pmax_p,
     pmin_p,
     ppermute_p,

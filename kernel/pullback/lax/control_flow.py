@@ -34,7 +34,7 @@ from pullback.lax.cond_residuals import (
 )
 from pullback.lax.convert import convert
 from pullback.lax.inner import TracedFunction, intern_jaxpr, trace_function
-from pullback.lax.scan import pick
+from pullback.lax.loop_parts import pick
 from pullback.lax.scan_residuals import add_zero_results
 from pullback.lax.shape import broadcast_in_dim_p
 

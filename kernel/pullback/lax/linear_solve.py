@@ -23,7 +23,7 @@ from pullback.core.transpose import is_undefined
 from pullback.lax.custom_rules import custom_jvp_call_p
 from pullback.lax.elementwise import neg_p
 from pullback.lax.inner import TracedFunction, function_name, trace_function
-from pullback.lax.scan import split_at
+from pullback.lax.loop_parts import split_at
 
 
 @dataclass(frozen=True, slots=True)

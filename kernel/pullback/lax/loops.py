@@ -20,8 +20,9 @@ from pullback.lax.compare_select import lt_p
 from pullback.lax.convert import convert
 from pullback.lax.elementwise import add_p
 from pullback.lax.inner import TracedFunction, function_name, leaf_paths, trace_function
+from pullback.lax.loop_parts import split_at
 from pullback.lax.loop_types import check_carry, promote_carry
-from pullback.lax.scan import scan_p, split_at
+from pullback.lax.scan import scan_p
 from pullback.lax.shape import reshape
 from pullback.lax.slice import concatenate, index_in_dim, slice_in_dim
 from pullback.lax.stack import stack
@@ -115,7 +116,8 @@ def _scan_length(leaves: Sequence[Any], tree: Any, length: Any) -> int:
         aval = typeof(x)
         if not aval.shape:
             raise ValueError(
-                f"scan got value with no leading axis to scan over: {path} is {aval.str_short()}."
+                f"scan got value with no leading axis to scan over: {path} is {aval.str_short()}.\n"
+                "Instead: put it in the carry, or let the body close over it."
             )
         sizes.append((path, aval.shape[0]))
     distinct = {n for _, n in sizes}
@@ -137,7 +139,10 @@ def _scan_length(leaves: Sequence[Any], tree: Any, length: Any) -> int:
         )
     if len(distinct) > 1:
         found = ", ".join(f"{path} has {n}" for path, n in sizes)
-        raise ValueError(f"scan got values with different leading axis sizes: {found}.")
+        raise ValueError(
+            f"scan got values with different leading axis sizes: {found}.\n"
+            "Instead: the first axis is the steps; all arrays of xs must have as many."
+        )
     return sizes[0][1]
 
 

@@ -21,7 +21,7 @@ from pullback.core.jaxpr import Eqn, Jaxpr, Literal, Var, dce_jaxpr, dce_rules, 
 from pullback.core.jvp import Zero, zero_of
 from pullback.core.tracer import Primitive
 from pullback.core.transpose import backward_pass, is_undefined
-from pullback.lax.scan import pick
+from pullback.lax.loop_parts import pick
 
 Policy = Callable[..., Any]
 

@@ -10,10 +10,10 @@ Builds on core/call.py and inner.py. Tested in tests/lax/test_scan.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from pullback.core.aval import ShapedArray, make_aval, tangent_aval
+from pullback.core.aval import ShapedArray, tangent_aval
 from pullback.core.batching import AxisData, bdim_at_front, move_dim
 from pullback.core.call import batch_jaxpr, cached, closed_jaxpr, jvp_jaxpr, linearize_jaxpr
 from pullback.core.jaxpr import Eqn, Jaxpr, Literal, dce_jaxpr, dce_rules, eval_jaxpr
@@ -21,23 +21,9 @@ from pullback.core.jvp import Zero, instantiate, linear_ops, zero_of
 from pullback.core.tracer import Primitive
 from pullback.core.transpose import UndefinedPrimal, backward_pass, is_undefined
 from pullback.lax.inner import intern_jaxpr
+from pullback.lax.loop_parts import carry_fixpoint, pick, reorder, split_at, stacked_aval
 from pullback.lax.scan_lowering import lower_scan
 from pullback.lax.scan_residuals import add_zero_results, place_residuals
-
-
-def split_at(xs: Sequence[Any], *counts: int) -> list[list[Any]]:
-    """The sequence cut after each of the counts; the rest comes last."""
-    out, start = [], 0
-    for n in counts:
-        out.append(list(xs[start : start + n]))
-        start += n
-    out.append(list(xs[start:]))
-    return out
-
-
-def stacked_aval(aval: ShapedArray, length: int) -> ShapedArray:
-    """The type of `length` values of a type, stacked."""
-    return make_aval((length, *aval.shape), aval.dtype, aval.weak_type)
 
 
 def _scan_abstract(
@@ -47,34 +33,8 @@ def _scan_abstract(
     return [*carry, *(stacked_aval(a, length) for a in ys)]
 
 
-def reorder(jaxpr: Jaxpr, inputs: Sequence[int], outputs: Sequence[int]) -> Jaxpr:
-    """The jaxpr with its inputs and outputs in another order."""
-    moved = Jaxpr(
-        (),
-        [jaxpr.invars[i] for i in inputs],
-        [jaxpr.outvars[o] for o in outputs],
-        jaxpr.eqns,
-        jaxpr.debug_name,
-    )
-    return moved
-
-
-def pick(xs: Sequence[Any], chosen: Sequence[bool]) -> list[Any]:
-    """The items that are chosen."""
-    return [x for x, c in zip(xs, chosen, strict=True) if c]
-
-
 def _nonzero(tangents: Sequence[Any]) -> list[bool]:
     return [type(t) is not Zero for t in tangents]
-
-
-def carry_fixpoint(carry: list[bool], step: Callable[[list[bool]], Sequence[bool]]) -> list[bool]:
-    """The smallest set of carried values that contains `carry` and that `step` keeps."""
-    while True:
-        grown = [a or b for a, b in zip(carry, step(carry), strict=True)]
-        if grown == carry:
-            return carry
-        carry = grown
 
 
 # Forward mode.

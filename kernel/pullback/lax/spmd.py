@@ -25,7 +25,7 @@ from pullback.core.tracer import Primitive, extend_axis_env
 from pullback.core.transpose import UndefinedPrimal, backward_pass, is_undefined
 from pullback.lax.collective import psum_p
 from pullback.lax.elementwise import div_p
-from pullback.lax.scan import pick, split_at
+from pullback.lax.loop_parts import pick, split_at
 from pullback.lax.shape import expand_dims, squeeze
 from pullback.xla.mesh import Mesh, P, PartitionSpec
 from pullback.xla.spmd import ensure_mesh, run_spmd, sharding_text

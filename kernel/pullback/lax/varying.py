@@ -10,7 +10,8 @@ from typing import Any
 
 from pullback.core.jaxpr import Eqn, Jaxpr, Literal, axis_names, inner_jaxprs
 from pullback.lax.collective import all_gather_p, axis_index_p, pmax_p, pmin_p, psum_p
-from pullback.lax.scan import scan_p, split_at
+from pullback.lax.loop_parts import split_at
+from pullback.lax.scan import scan_p
 
 Axes = frozenset[Any]
 NONE: Axes = frozenset()

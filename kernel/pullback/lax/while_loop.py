@@ -20,9 +20,9 @@ from pullback.core.jvp import Zero, instantiate, zero_of
 from pullback.core.linearize import TangentTrace
 from pullback.core.tracer import Primitive, concrete_or_none, set_current, state
 from pullback.lax.inner import function_name, trace_function
+from pullback.lax.loop_parts import carry_fixpoint, reorder, split_at
 from pullback.lax.loop_types import check_carry, promote_carry
 from pullback.lax.reduce import reduce_or_p
-from pullback.lax.scan import carry_fixpoint, reorder, split_at
 from pullback.lax.scan_residuals import add_zero_results
 
 
