@@ -207,7 +207,7 @@ def cell_function(
         kw_defaults=[*[None for _ in params], ast.Name(_LOCALS, ast.Load())],
         defaults=[],
     )
-    definition = ast.FunctionDef(
+    definition = ast.FunctionDef(  # type: ignore[call-overload]
         name="cell",
         args=arguments,
         body=body,
@@ -218,7 +218,7 @@ def cell_function(
         end_col_offset=0,
     )
     if hasattr(ast, "TypeAlias"):  # Python 3.12 has type parameters
-        definition.type_params = []  # type: ignore[attr-defined]
+        definition.type_params = []
     module = ast.fix_missing_locations(ast.Module([definition], []))
     place: dict[str, Any] = {_LOCALS: builtins.locals}
     exec(compile(module, filename, "exec", dont_inherit=True), namespace, place)

@@ -46,6 +46,8 @@ def devices_view(platform: str | None = None) -> Bundle:
 class DeviceMagics(Magics):
     """`%devices`."""
 
+    shell: Any
+
     @magic_arguments()
     @argument("platform", nargs="?", help="such as cpu or cuda (default: the current one)")
     @output_can_be_silenced

@@ -29,6 +29,8 @@ from pullback_magics.output import say, show
 class GradMagics(Magics):
     """`%grad` and `%%grad`."""
 
+    shell: Any
+
     @magic_arguments()
     @argument("expression", nargs="*", help="a call or any scalar expression of named arrays")
     @argument("--wrt", metavar="WHAT", help="argument numbers or names: 0,1 or w,b (default: 0)")
@@ -64,7 +66,7 @@ class GradMagics(Magics):
     @argument("--value", action="store_true", help="give (value, gradient)")
     @argument("--tape", action="store_true", help="show each equation's value and cotangent")
     @output_can_be_silenced
-    @cell_magic("grad")
+    @cell_magic("grad")  # type: ignore[arg-type]
     def grad_cell(self, line: str, cell: str) -> Any:
         """Run the cell and differentiate its last expression, which must be a scalar.
 

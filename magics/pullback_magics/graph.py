@@ -118,6 +118,8 @@ def linear_jaxpr(target: Target) -> Jaxpr:
 class GraphMagics(Magics):
     """`%graph`."""
 
+    shell: Any
+
     @magic_arguments()
     @argument("expression", nargs="*", help="a call or expression of named arrays")
     @argument("--grad", action="store_true", help="draw values, cotangents, the backward pass")

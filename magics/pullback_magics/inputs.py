@@ -81,7 +81,8 @@ def gather_inputs(cell: Cell, namespace: dict[str, Any], static: Sequence[str]) 
             constants.append(name)
         else:
             plain.append(name)
-    leaves, trees, fixed, avals = [], [], [], []
+    leaves, trees, avals = [], [], []
+    fixed: list[tuple[int, Any]] = []
     for name in names:
         flat, tree = pytree.tree_flatten(namespace[name])
         trees.append(tree)

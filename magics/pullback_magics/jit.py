@@ -33,6 +33,8 @@ _MAX_PROGRAMS = 64
 class JitMagics(Magics):
     """`%%jit`, with the programs of the cells that ran and a watch on captured globals."""
 
+    shell: Any
+
     def __init__(self, shell: Any) -> None:
         super().__init__(shell)
         self.programs: OrderedDict[tuple[Any, ...], CellProgram] = OrderedDict()

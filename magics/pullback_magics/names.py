@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -91,13 +92,13 @@ class Names:
         elif isinstance(node, ast.Try | ast.TryStar):
             self.branches([lambda: self.block(node.body)], exhaustive=False)
             for handler in node.handlers:
-                self.branches([lambda handler=handler: self.handler(handler)], exhaustive=False)
+                self.branches([partial(self.handler, handler)], exhaustive=False)
             self.branches([lambda: self.block(node.orelse)], exhaustive=False)
             self.block(node.finalbody)
         elif isinstance(node, ast.Match):
             self.expression(node.subject)
             for case in node.cases:
-                self.branches([lambda case=case: self.case(case)], exhaustive=False)
+                self.branches([partial(self.case, case)], exhaustive=False)
         else:
             self.expression(node)
 

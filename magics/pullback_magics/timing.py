@@ -33,6 +33,8 @@ def timing_view(target: Target, repeats: int | None = None) -> Any:
 class TimingMagics(Magics):
     """`%timing`."""
 
+    shell: Any
+
     @magic_arguments()
     @argument("expression", nargs="*", help="a call or expression of named arrays")
     @argument("--repeats", type=int, metavar="N", help="calls to time each way (default: 5 to 200)")

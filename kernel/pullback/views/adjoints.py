@@ -111,7 +111,7 @@ def pull_back(
             active.update(v for v in eqn.outvars if _inexact(v))
     cts = evaluation.cotangents
     for atom, ct in zip(jaxpr.outvars, cotangents, strict=True):
-        if ct is not None and atom in active:
+        if ct is not None and isinstance(atom, Var) and atom in active:
             cts[atom] = add_tangents(cts[atom], ct) if atom in cts else ct
     for index in range(len(jaxpr.eqns) - 1, -1, -1):
         eqn = jaxpr.eqns[index]
@@ -136,7 +136,7 @@ def _pull_equation(
         sent = _pull_primitive(evaluation, eqn, varied, out_cts)
     cts = evaluation.cotangents
     for position, (atom, ct) in enumerate(zip(eqn.invars, sent, strict=True)):
-        if ct is None or not varied[position]:
+        if ct is None or not isinstance(atom, Var) or not varied[position]:
             continue
         evaluation.contributions[index, position] = ct
         cts[atom] = add_tangents(cts[atom], ct) if atom in cts else ct

@@ -168,7 +168,9 @@ class _Builder:
         if values is None:
             return {"value": None, "cotangent": None}
         present = [v for v in variables if not isinstance(v, JaxprLiteral)]
-        lines = {"value": _joined([value_text(values.values.get(v)) for v in present])}
+        lines: dict[str, str | None] = {
+            "value": _joined([value_text(values.values.get(v)) for v in present])
+        }
         cts = [value_text(values.cotangents.get(v)) for v in present]
         lines["cotangent"] = _joined(cts) if self.backward else None
         return lines

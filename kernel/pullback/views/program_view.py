@@ -107,7 +107,7 @@ def shortened(text: str, limit: int = 400) -> str:
 
 def _bodies(graph: Graph) -> list[str]:
     """The folded inner programs, each to be opened."""
-    out = []
+    out: list[str] = []
     seen: set[Any] = set()
     for label, body in graph.bodies:
         if body in seen or len(out) >= _MAX_BODIES:
