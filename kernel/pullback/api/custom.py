@@ -113,7 +113,9 @@ class custom_jvp:  # noqa: N801  (JAX's name)
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.jvp is None:
             raise AttributeError(
-                f"No JVP defined for custom_jvp function {function_name(self.fun)} using defjvp."
+                f"No JVP defined for custom_jvp function {function_name(self.fun)} using defjvp.\n"
+                f"Instead: {function_name(self.fun)}.defjvp(rule), where rule(primals, tangents) "
+                "gives (value, tangent)."
             )
         arguments = CallArguments(self.fun, self._signature, args, kwargs, self.nondiff_argnums)
         leaves = arguments.take_leaves()
@@ -190,7 +192,11 @@ class custom_vjp:  # noqa: N801  (JAX's name)
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = function_name(self.fun)
         if self.fwd is None or self.bwd is None:
-            raise AttributeError(f"No VJP defined for custom_vjp function {name} using defvjp.")
+            raise AttributeError(
+                f"No VJP defined for custom_vjp function {name} using defvjp.\n"
+                f"Instead: {name}.defvjp(fwd, bwd): fwd gives (value, residuals), bwd takes "
+                "(residuals, cotangent) and gives one cotangent per argument."
+            )
         arguments = CallArguments(self.fun, self._signature, args, kwargs, self.nondiff_argnums)
         for x in arguments.static():
             if any(isinstance(leaf, Tracer) for leaf in pytree.tree_leaves(x)):

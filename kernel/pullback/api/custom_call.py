@@ -190,7 +190,10 @@ def _pair(result: Any, what: str) -> tuple[Any, Any]:
         found = f"{type(result).__name__}" + (
             f" of length {len(result)}" if isinstance(result, list | tuple) else ""
         )
-        raise TypeError(f"{what} must produce a pair (list or tuple of length two), got {found}.")
+        raise TypeError(
+            f"{what} must produce a pair (list or tuple of length two), got {found}.\n"
+            "Instead: return (value, tangent) from a JVP rule, (value, residuals) from a fwd rule."
+        )
     return result[0], result[1]
 
 
@@ -353,7 +356,8 @@ def _checked_cotangent(ct: Any, aval: ShapedArray, what: str) -> Any:
     if have.shape != want.shape:
         raise ValueError(
             f"{what} must produce cotangents of the shapes of the arguments: expected "
-            f"{want.str_short()}, got {have.str_short()}."
+            f"{want.str_short()}, got {have.str_short()}.\n"
+            "Instead: sum or reshape it to the argument's shape; None stands for zero."
         )
     if have.dtype != want.dtype and not have.weak_type:
         raise ValueError(

@@ -100,14 +100,13 @@ def compose(what: str, *lines: str) -> str:
     return "\n".join([what, *[line for line in lines if line]])
 
 
-def _unknown_value(what: str, tracer: Any, instead: str, context: str = "") -> str:
+def _unknown_value(what: str, tracer: Any, instead: str) -> str:
     why, known = _situation(tracer)
     return compose(
-        f"{what}.",
-        context,
+        what if what.endswith(".") else f"{what}.",
         f"The value: {value_text(tracer)}; {why}.",
         where_text(),
-        f"Instead: {instead}",
+        f"Instead: {instead}" if instead else "",
         f"Or: {known}" if known else "",
     )
 
@@ -118,6 +117,8 @@ def _unknown_value(what: str, tracer: Any, instead: str, context: str = "") -> s
 class ConcretizationTypeError(JAXTypeError):
     """A number was needed where only a traced value is known.
 
+    A `context` replaces the general text; it may end with a line "Instead: ...".
+
     Failing:
         >>> jit(lambda x: x * float(x))(2.0)
     Corrected:
@@ -125,14 +126,11 @@ class ConcretizationTypeError(JAXTypeError):
     """
 
     def __init__(self, tracer: Any, context: str = "") -> None:
-        super().__init__(
-            _unknown_value(
-                "a number was asked of a traced value, as by float(), int(), complex() or .item()",
-                tracer,
-                "stay with arrays: x.astype(int), jnp.floor(x), x * 2.",
-                context,
-            )
-        )
+        what, _, instead = context.partition("\nInstead: ")
+        if not what:
+            what = "a number was asked of a traced value, as by float(), int(), math.sin(), .item()"
+            instead = "stay with arrays: x.astype(int), jnp.floor(x), jnp.sin(x)."
+        super().__init__(_unknown_value(what, tracer, instead))
 
 
 class TracerBoolConversionError(ConcretizationTypeError):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pullback import lax
-from pullback.core import dtypes
+from pullback.core import dtypes, errors
 from pullback.core.tracer import Tracer
 from pullback.numpy import promote
 from pullback.numpy.creation import (
@@ -81,6 +81,12 @@ def _known_number(x: Any, name: str) -> Any:
     if x is None or type(x) in promote.PYTHON_SCALARS:
         return x
     if isinstance(x, Tracer):
+        if x.concrete() is None:
+            raise errors.ConcretizationTypeError(
+                x,
+                f"jnp.{name}: start, stop and step give the length of the result, so they must be "
+                f"known.\nInstead: jnp.{name} of a size taken from x.shape.",
+            )
         return x.item()
     if isinstance(x, (Array, np.ndarray)):
         if x.ndim:

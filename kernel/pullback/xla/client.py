@@ -121,7 +121,10 @@ def _find_platform(name: str) -> Platform:
         if name == platform.name or name in platform.aliases:
             return platform
     known = ", ".join(sorted(_platforms))
-    raise RuntimeError(f"unknown backend {name!r}; there are: {known}")
+    raise RuntimeError(
+        f"unknown backend {name!r}; there are: {known}.\n"
+        "Instead: jax.devices() lists what this process can use."
+    )
 
 
 def get_client(backend: str | None = None) -> Any:
