@@ -21,16 +21,15 @@ from pullback.numpy.fused import fused
 from pullback.xla.array import Array
 
 promote_pair = promote.promote_pair
-promote_floating = promote.promote_inexact
+promote_floating = ranks.promote_floating
 
 
 def _follow_option(option: str) -> None:
     """From the first time that ranks are to be checked on, check them; before, it costs nothing."""
-    global promote_pair, promote_floating
+    global promote_pair
     if option == "jax_numpy_rank_promotion" and config.jax_numpy_rank_promotion != "allow":
         ranks.watching[:] = [option]
         promote_pair = ranks.checked(promote.promote_pair)
-        promote_floating = ranks.checked(promote.promote_inexact)
 
 
 _follow_option("jax_numpy_rank_promotion")

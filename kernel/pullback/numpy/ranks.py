@@ -49,3 +49,10 @@ def checked(pair: Pair) -> Pair:
         return pair(name, x, y)
 
     return promote_checked
+
+
+def promote_floating(name: str, x: Any, y: Any) -> Any:
+    """Two operands in their common floating dtype, their ranks checked where that is asked for."""
+    if watching:
+        check_ranks(name, x, y)
+    return promote.promote_inexact(name, x, y)
