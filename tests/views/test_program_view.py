@@ -1,5 +1,7 @@
 """The whole view of a program."""
 
+import base64
+import re
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -22,7 +24,18 @@ def test_bundle_has_text_html_and_svg(evaluation):
 def test_folded_bodies_can_be_opened(evaluation):
     view = view_program(evaluation.jaxpr, "loss", depth=0)
     assert "<summary>Open double_sine</summary>" in view.html
-    assert view.html.count("<svg") == 2
+    assert view.html.count("<img ") == 2 and "<svg" not in view.html
+
+
+def test_html_carries_the_picture_as_an_image_with_tooltips(evaluation):
+    view = view_program(evaluation.jaxpr, "loss")
+    (data,) = re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', view.html)
+    assert base64.b64decode(data).decode() == view.svg
+    (used,) = re.findall(r'usemap="#(\w+)"', view.html)
+    assert f'<map name="{used}">' in view.html
+    assert view.html.count("<area ") == len(view.graph.nodes)
+    assert 'alt="loss: 8 equations' in view.html
+    assert "h = tanh(mul(w, x))" in view.html
 
 
 def test_without_the_layout_library_the_text_says_what_to_install(evaluation, monkeypatch):

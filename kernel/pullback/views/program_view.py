@@ -17,7 +17,7 @@ from pullback.views.graph import Graph, build_graph
 from pullback.views.html import Bundle, details, esc, figure, html_table, pre
 from pullback.views.layout import LayoutUnavailable, dot_source, lay_out
 from pullback.views.listing import build_listing
-from pullback.views.svg import draw_svg
+from pullback.views.svg import draw_svg, picture_html
 
 _MAX_BODIES = 12
 
@@ -87,14 +87,16 @@ def view_program(
     text = printed if as_jaxpr else f"{graph.summary}\n\n{listing.text()}"
     below = details("As a table", listing.html()) + details("As a jaxpr", pre(printed))
     try:
-        svg = draw_svg(graph, lay_out(graph))
+        layout = lay_out(graph)
     except LayoutUnavailable as e:
         page = (
             f"<p>{esc(e)}</p>" + listing.html(graph.summary) + details("As a jaxpr", pre(printed))
         )
         return GraphView(f"{e}\n{text}", page, None, None, graph, graph)
+    svg = draw_svg(graph, layout)
     below = "".join(_bodies(graph)) + below
-    return GraphView(text, figure(svg, graph.summary, below), svg, None, graph, graph)
+    page = figure(picture_html(graph, layout, svg), graph.summary, below)
+    return GraphView(text, page, svg, None, graph, graph)
 
 
 def shortened(text: str, limit: int = 400) -> str:
@@ -114,7 +116,9 @@ def _bodies(graph: Graph) -> list[str]:
             continue
         seen.add(body)
         inner = build_graph(body, label)
-        out.append(details(f"Open {label}", draw_svg(inner, lay_out(inner))))
+        layout = lay_out(inner)
+        picture = picture_html(inner, layout, draw_svg(inner, layout))
+        out.append(details(f"Open {label}", f'<div style="overflow:auto">{picture}</div>'))
     return out
 
 

@@ -6,10 +6,11 @@ the same again. Builds on views/layout.py. Tested in tests/views/test_svg.py.
 
 from __future__ import annotations
 
+import base64
+
 from pullback.views.graph import Box, Edge, Graph, Node
 from pullback.views.html import content_id, esc
 from pullback.views.layout import (
-    CHAR,
     LINE,
     Layout,
     Placed,
@@ -77,6 +78,29 @@ def draw_svg(graph: Graph, layout: Layout) -> str:
             parts.append(_back_edge(edge, route))
     parts += [_node(node, layout.nodes[node.id], uid) for node in graph.nodes]
     return "\n".join([*parts, "</svg>"])
+
+
+def picture_html(graph: Graph, layout: Layout, svg: str) -> str:
+    """The picture for HTML: an image with alternative text, and a tooltip over each node.
+
+    Not the SVG's elements themselves: front ends take those out of a notebook that is not trusted
+    yet and leave their texts in a heap, where an image is shown.
+    """
+    uid = content_id("map", graph.summary, dot_source(graph))
+    width, height = layout.width + 2 * _MARGIN, layout.height + 2 * _MARGIN
+    data = base64.b64encode(svg.encode("utf-8", "backslashreplace")).decode()
+    areas = []
+    for node in graph.nodes:
+        at = layout.nodes[node.id]
+        left, top = at.x - at.width / 2 + _MARGIN, at.y - at.height / 2 + _MARGIN
+        corners = f"{left:.0f},{top:.0f},{left + at.width:.0f},{top + at.height:.0f}"
+        tip = esc(tooltip(node))
+        areas.append(f'<area shape="rect" coords="{corners}" title="{tip}" alt="">')
+    return (
+        f'<img src="data:image/svg+xml;base64,{data}" alt="{esc(description(graph))}" '
+        f'width="{width:.0f}" height="{height:.0f}" usemap="#{uid}" style="max-width:none">'
+        f'<map name="{uid}">{"".join(areas)}</map>'
+    )
 
 
 def description(graph: Graph) -> str:
@@ -196,6 +220,3 @@ def _back_edge(edge: Edge, route: Route) -> str:
         f'<path d="{_path(route)}" fill="none" stroke="{VERMILION}" stroke-dasharray="5 3"/>'
         f"{_arrow(route, VERMILION)}{_edge_label(edge.contribution or '', route, '#A84A00')}</g>"
     )
-
-
-__all__ = ["CHAR", "description", "draw_svg", "tooltip"]
