@@ -125,7 +125,7 @@ def test_default_fill_by_dtype() -> None:
         (np.bool_, True),
         (np.complex64, np.nan),
     ):
-        out = np.asarray(lax.gather(X.astype(dtype), far, ROWS, (1, 1)))
+        out = np.asarray(lax.gather(X.astype(dtype), far, ROWS, (1, 1), mode="fill"))
         np.testing.assert_array_equal(out.real if dtype is np.complex64 else out, [[value]])
 
 
@@ -137,7 +137,9 @@ def test_fill_by_nan_does_not_compile_twice() -> None:
 
 def test_gradient_drops_what_was_filled() -> None:
     grad = pb.grad(
-        lambda x: lax.reduce_sum(lax.gather(x, OUT, ROWS, (1, 3), fill_value=0), (0, 1))
+        lambda x: lax.reduce_sum(
+            lax.gather(x, OUT, ROWS, (1, 3), mode="fill", fill_value=0), (0, 1)
+        )
     )(X)
     np.testing.assert_array_equal(grad, np.array([1, 0, 1, 0])[:, None] * np.ones((4, 3)))
 

@@ -351,7 +351,8 @@ def gather(
         slice_sizes: size of a window on each operand axis.
         unique_indices: a promise that windows do not overlap.
         indices_are_sorted: a promise that the index vectors are sorted.
-        mode: what windows that reach out read; see `GatherScatterMode`.
+        mode: what windows that reach out read; None promises that there are none (the CPU moves
+            them inside). See `GatherScatterMode`.
         fill_value: what they read in fill mode; None is NaN, for integers the lowest (unsigned:
             highest) number.
 
@@ -362,7 +363,8 @@ def gather(
         TypeError: sizes or axes do not fit.
     """
     dims = GatherDimensionNumbers(*[ints(d) for d in dimension_numbers])
-    mode = GatherScatterMode.from_any(mode)
+    promise = GatherScatterMode.PROMISE_IN_BOUNDS
+    mode = promise if mode is None else GatherScatterMode.from_any(mode)
     if mode is GatherScatterMode.ONE_HOT:
         raise NotImplementedError(
             "gather: mode one_hot is not supported. Instead: use mode 'clip' or 'fill', or "

@@ -55,7 +55,7 @@ def _cholesky_lower(ctx: Any, x: Any) -> Any:
 
     def compute(a: Any) -> Any:
         out, info = lapack("potrf", [a], [(aval.shape[-2:], aval.dtype), ((), INT32)], uplo="L")
-        return nan_unless(eq_p.bind(info, np.int32(0)), tril(out))
+        return tril(nan_unless(eq_p.bind(info, np.int32(0)), out))
 
     return ctx.fun(compute, [x])[0]
 
@@ -92,7 +92,7 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
         symmetrize_input: factor (x + x^H) / 2; False reads the lower triangle only.
 
     Returns:
-        Matrices [..., n, n]; NaN where a matrix is not positive definite.
+        Matrices [..., n, n]; the triangle is NaN where a matrix is not positive definite.
     """
     check_matrix("cholesky", typeof(x), square=True)
     return cholesky_p.bind(hermitian(x) if symmetrize_input else x)
