@@ -213,7 +213,7 @@ class Config(threading.local):
     observers: list[Callable[[str], None]] = []
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(_unknown(name), name=name, obj=self)
+        raise AttributeError(_unknown(name))
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(
@@ -237,7 +237,7 @@ class Config(threading.local):
             if name in INAPPLICABLE:
                 warnings.warn(f"config: {name} has no effect on this engine", stacklevel=2)
                 return
-            raise AttributeError(_unknown(name), name=name, obj=self)
+            raise AttributeError(_unknown(name))
         value = option.convert(value)
         _warn_if_inert(option, value)
         with _lock:
@@ -248,7 +248,7 @@ class Config(threading.local):
     def read(self, name: str) -> Any:
         """The value of an option."""
         if name not in OPTIONS:
-            raise AttributeError(_unknown(name), name=name, obj=self)
+            raise AttributeError(_unknown(name))
         return getattr(self, name)
 
     @property
