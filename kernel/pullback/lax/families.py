@@ -138,8 +138,13 @@ def _scalar(value: Any, dtype: Any) -> Any:
 
 
 def const_like(x: Any, value: Any) -> Any:
-    """A scalar of the dtype of `x`."""
-    return _scalar(value, typeof(x).dtype)
+    """A scalar of the type of `x`: a Python number beside a weakly typed one."""
+    aval = typeof(x)
+    if aval.weak_type:
+        kind = dtypes.weak_kind(aval.dtype)
+        if dtypes.python_scalar_dtype(kind) == aval.dtype:
+            return kind(value)
+    return _scalar(value, aval.dtype)
 
 
 def zero_scalar(aval: ShapedArray) -> Any:
