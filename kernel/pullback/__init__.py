@@ -16,8 +16,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 __version__ = "0.1.0"
 
 _MODULES = (
-    "checkpoint_policies debug dtypes errors experimental flatten_util lax magics nn numpy ops "
-    "random scipy sharding stages tree tree_util typing views"
+    "ad_checkpoint checkpoint_policies custom_batching custom_derivatives debug dtypes errors "
+    "experimental flatten_util lax magics nn numpy ops random scipy sharding stages tree "
+    "tree_util typing views"
 ).split()
 
 _NAMES = {

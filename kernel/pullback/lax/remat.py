@@ -4,7 +4,7 @@ When its derivative is taken, the function's known part runs once and gives the 
 linear part is recorded as one equation that recomputes the other residuals from the inputs and the
 saved values, behind an optimisation barrier, so that the compiler does not undo it.
 
-Builds on core/call.py. Tested in tests/lax/test_remat.py.
+Builds on core/call.py. Tested in tests/api/test_checkpoint.py.
 """
 
 from __future__ import annotations
