@@ -1,0 +1,7 @@
+"""The Laplace distribution: an index of its functions in continuous.py."""
+
+from pullback.scipy.stats.continuous import laplace as _functions
+
+cdf = _functions["cdf"]
+logpdf = _functions["logpdf"]
+pdf = _functions["pdf"]

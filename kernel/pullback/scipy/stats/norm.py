@@ -1,0 +1,12 @@
+"""The normal distribution: an index of its functions in continuous.py."""
+
+from pullback.scipy.stats.continuous import norm as _functions
+
+cdf = _functions["cdf"]
+isf = _functions["isf"]
+logcdf = _functions["logcdf"]
+logpdf = _functions["logpdf"]
+logsf = _functions["logsf"]
+pdf = _functions["pdf"]
+ppf = _functions["ppf"]
+sf = _functions["sf"]
