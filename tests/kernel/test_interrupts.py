@@ -10,8 +10,9 @@ import pytest
 
 from pullback.ipython.interrupts import InterruptNotice
 
-# Seconds between the signal and the prompt on a busy two-core machine; the target is "at once".
-AT_ONCE_S = 3.0
+# Seconds between the signal and the prompt that a loaded machine may take, formatting included;
+# what is interrupted runs several times as long.
+AT_ONCE_S = 10.0
 
 
 def interrupt_when_ready(kernel, code, *, delay=0.3):
@@ -28,6 +29,8 @@ def interrupt_when_ready(kernel, code, *, delay=0.3):
         kernel.manager.interrupt_kernel()
 
     result = kernel.run(code, check=False, on_output=on_output)
+    if "at" not in sent:
+        pytest.fail(f"the cell ended before the interrupt: {result}")
     took = time.monotonic() - sent["at"]
     return result, took
 
@@ -67,7 +70,7 @@ def test_an_interrupt_while_running(start_kernel, wait):
     result, took = interrupt_when_ready(kernel, RUNNING + wait)
     assert result.error_name == "KeyboardInterrupt"
     assert took < AT_ONCE_S
-    assert kernel.run("print(1 + 1)").stdout == "2\n"
+    assert kernel.run("print(1 + 1, x.is_ready())").stdout == "2 False\n"
     kernel.close()
 
 
