@@ -141,37 +141,46 @@ def changes(old: Snapshot, namespace: dict[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
+@dataclass(slots=True)
+class _Watched:
+    """A jitted function, the function within, and what that captured when it was traced last."""
+
+    result: Any
+    plain: Any
+    taken: Snapshot | None = None
+
+
 class Watch:
     """Points out, after the cell that does it, that a captured global of a traced function changed."""
 
     def __init__(self, namespace: dict[str, Any], say: Callable[[str], None]) -> None:
         self.namespace = namespace
         self.say = say
-        self.functions: dict[str, tuple[Any, Snapshot | None]] = {}
+        self.functions: dict[str, _Watched] = {}
 
-    def add(self, name: str, function: Any) -> None:
+    def add(self, name: str, result: Any, plain: Any) -> None:
         """Watch a jitted function bound to a name (it replaces one of the same name)."""
-        self.functions[name] = (function, None)
+        self.functions[name] = _Watched(result, plain)
 
-    def traced(self, name: str, function: Any) -> None:
+    def traced(self, name: str, plain: Any) -> None:
         """Note the captured values: the function is being traced now."""
-        if name in self.functions:
-            names = captured_names([function], self.namespace)
+        watched = self.functions.get(name)
+        if watched is not None and watched.plain is plain:
+            names = captured_names([plain], self.namespace)
             names.pop(name, None)
-            taken = snapshot(names, self.namespace)
-            self.functions[name] = (self.functions[name][0], taken)
+            watched.taken = snapshot(names, self.namespace)
 
     def after_cell(self, *_: Any) -> None:
         """Say what changed, once a change."""
-        for name, (function, taken) in list(self.functions.items()):
-            if self.namespace.get(name) is not function:
+        for name, watched in list(self.functions.items()):
+            if self.namespace.get(name) is not watched.result:
                 del self.functions[name]
-            elif taken is not None:
-                found = changes(taken, self.namespace)
+            elif watched.taken is not None:
+                found = changes(watched.taken, self.namespace)
                 if found:
                     self.say(
                         f"note: {name} still uses what it captured when it was traced: "
                         f"{'; '.join(text for _, text in found)}. Run the cell that defines {name} "
                         "again, or pass the value as an argument."
                     )
-                    self.functions[name] = (function, None)
+                    watched.taken = None

@@ -60,7 +60,7 @@ class GradMagics(Magics):
             show(tape(target, wrt))
         return found.result(parsed.options.value)
 
-    @magic_arguments()
+    @magic_arguments("%grad")
     @argument("--wrt", metavar="NAMES", required=True, help="names to differentiate by: w,b")
     @argument("-o", "--output", metavar="NAME", help="bind the gradient to this name")
     @argument("--value", action="store_true", help="give (value, gradient)")

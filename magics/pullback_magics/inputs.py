@@ -13,7 +13,7 @@ from pullback.core import pytree
 from pullback.core.aval import ShapedArray, typeof
 from pullback_magics.captured import Snapshot, captured_names
 from pullback_magics.cells import Cell
-from pullback_magics.targets import has_arrays, is_array
+from pullback_magics.targets import has_arrays, is_array, path_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Inputs:
             marks = pytree.tree_unflatten(tree, range(index, index + tree.num_leaves))
             for path, position in pytree.tree_flatten_with_path(marks)[0]:
                 if position not in fixed:
-                    names.append(f"{name}{pytree.keystr(path)}")
+                    names.append(f"{name}{path_text(path)}")
             index += tree.num_leaves
         return names
 

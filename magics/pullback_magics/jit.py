@@ -40,7 +40,7 @@ class JitMagics(Magics):
         self.programs: OrderedDict[tuple[Any, ...], CellProgram] = OrderedDict()
         self.watch = Watch(shell.user_ns, say)
 
-    @magic_arguments()
+    @magic_arguments("%jit")
     @argument("--static", metavar="NAMES", help="names to compile in as constants: n,axis")
     @argument("--donate", metavar="NAMES", help="inputs whose memory may be reused: w,b")
     @argument("--device", metavar="D", help="where to run: cpu:0, or a number")
@@ -120,7 +120,7 @@ class JitMagics(Magics):
             donate_argnames=[n for n in donate if n in accepted] or None,
             device=device,
         )
-        self.watch.add(name, result)
+        self.watch.add(name, result, plain)
         return result
 
     # ------------------------------------------------------------------ programs

@@ -76,6 +76,7 @@ def parse_line(function: Callable[..., Any], name: str, line: str) -> Line:
         MagicError: an unknown option, or a wrong or missing value.
     """
     parser: argparse.ArgumentParser = function.parser  # type: ignore[attr-defined]
+    line = line.rstrip().removesuffix(";")  # a semicolon silences the result, as in Python cells
     full = f"{name} {line}".rstrip()
     shift = len(name) + 1
     known = parser._option_string_actions

@@ -202,8 +202,15 @@ def leaf_names(names: Sequence[str], values: Sequence[Any]) -> list[str]:
     out = []
     for name, value in zip(names, values, strict=True):
         paths, _ = pytree.tree_flatten_with_path(value)
-        out += [f"{name}{pytree.keystr(path)}" for path, _ in paths]
+        out += [f"{name}{path_text(path)}" for path, _ in paths]
     return out
+
+
+def path_text(path: Sequence[Any]) -> str:
+    """A key path as written after a name: `['w'].bias`; plain numbers where a node has no keys."""
+    return "".join(
+        f"[{key.key}]" if isinstance(key, pytree.FlattenedIndexKey) else str(key) for key in path
+    )
 
 
 def names_of_values(values: Sequence[Any], namespace: dict[str, Any]) -> list[str]:

@@ -35,7 +35,8 @@ def test_every_magic_has_help_with_an_example(session, name):
     text = find(bare).__doc__
     assert "Example" in text and name in text
     assert "pullback.magics." in text
-    assert f"%{bare}" in text
+    usage = text.split("::\n\n")[1].split("\n\n")[0]
+    assert usage.split()[0] == name
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,25 @@ def test_pytrees_have_a_line_a_leaf(session):
     assert set(ran.value) == {"a", "b"}
 
 
+def test_containers_without_keys_have_numbered_leaves(session):
+    session.ok(
+        "@jax.tree_util.register_pytree_node_class\n"
+        "class P:\n"
+        "    def __init__(self, w): self.w = w\n"
+        "    def tree_flatten(self): return (self.w,), None\n"
+        "    @classmethod\n"
+        "    def tree_unflatten(cls, aux, children): return cls(*children)\n"
+        "p = P(w)"
+    )
+    assert "d (p.w * x).sum() / d p[0]: f32[3]" in session.ok("%grad (p.w * x).sum() --wrt p").out
+
+
+def test_a_semicolon_silences_the_result(session):
+    assert (
+        session.ok("%grad (x * x).sum();").out == "d (x * x).sum() / d x: f32[3] = [2.0 4.0 6.0]\n"
+    )
+
+
 def test_the_functions_parameter_names_work_too(session):
     session.ok("a = w; b = x")
     np.testing.assert_allclose(
