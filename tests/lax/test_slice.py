@@ -47,7 +47,7 @@ CASES = [
     Case("pad-int", lambda x, v: lax.pad(x, v, ((1, 2, 1), (-1, 1, 0))), (I, np.int32(7)), padded),
     Case(
         "pad-cut-interior",
-        lambda x: lax.pad(x, np.float32(0), ((-1, -2, 2),)),
+        lambda x: lax.pad(x, 0.0, ((-1, -2, 2),)),
         (V,),
         lambda x: np.array([0, 0, x[1], 0, 0, x[2], 0], x.dtype),
     ),
@@ -110,7 +110,7 @@ ERRORS = [
     (lambda: lax.pad(X, 0.0, ((-5, 0, 0), (0, 0, 0))), ["axis 0", "negative size -1"]),
     (lambda: lax.pad(X, np.int32(0), ((0, 0, 0),) * 2), ["f32[4,3]", "i32[]"]),
     (lambda: lax.concatenate([X, Y], 0), ["(4, 3)", "(4, 2)", "dimension 0"]),
-    (lambda: lax.concatenate([], 0), ["non-empty"]),
+    (lambda: lax.concatenate([], 0), ["at least one array"]),
     (lambda: lax.split(X, (1, 1)), ["add to 2", "f32[4,3]"]),
     (lambda: lax.tile(X, (2,)), ["(2,)", "(4, 3)"]),
 ]
