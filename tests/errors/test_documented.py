@@ -39,4 +39,6 @@ def test_message_form(example):
     assert lines[0].startswith(example.title.rpartition(": ")[2] + ": ")
     assert len(lines) <= 10
     assert all(len(line) <= 320 for line in lines)
-    assert any(word in example.printed for word in ADVICE) or example.printed.strip().endswith(OF_OTHERS)
+    assert any(word in example.printed for word in ADVICE) or example.printed.strip().endswith(
+        OF_OTHERS
+    )

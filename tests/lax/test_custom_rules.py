@@ -60,7 +60,7 @@ def test_custom_jvp_nesting(names):
 
 @pytest.mark.parametrize(
     "names",
-    [n for n in itertools.product(["grad", "vmap", "jit"], repeat=3)],
+    list(itertools.product(["grad", "vmap", "jit"], repeat=3)),
     ids="-".join,
 )
 def test_custom_vjp_nesting(names):

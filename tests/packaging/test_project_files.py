@@ -24,7 +24,8 @@ OUTSIDE_MAKE = {
     k: v
     for k, v in os.environ.items()
     if not k.startswith("MAKE")
-    and k not in ("MFLAGS", "ARGS", "PYTHON", "LAB_VENV", "LAB_PACKAGE", "TEST_VENV", "TEST_PACKAGE")
+    and k
+    not in ("MFLAGS", "ARGS", "PYTHON", "LAB_VENV", "LAB_PACKAGE", "TEST_VENV", "TEST_PACKAGE")
 }
 
 

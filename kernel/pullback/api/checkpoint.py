@@ -177,7 +177,7 @@ def checkpoint(
             "checkpoint: the option `concrete` has been removed.\n"
             "Instead: list the arguments whose values are needed in static_argnums."
         )
-    options = {
+    options: dict[str, Any] = {
         "prevent_cse": prevent_cse,
         "policy": policy,
         "static_argnums": static_argnums,

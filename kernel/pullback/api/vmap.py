@@ -103,8 +103,10 @@ def _in_dims(in_axes: Any, args: tuple, kwargs: dict, name: str) -> list[int | N
     dims = pytree.flatten_prefix("vmap in_axes", pytree.tree_structure(args), in_axes, root="args")
     for d in dims:
         if d is not None and (not isinstance(d, int) or isinstance(d, bool)):
-            raise TypeError(f"vmap in_axes of {name} must hold ints or None, got {d!r}.\n"
-                "Instead: in_axes=0 maps the first axis of every argument.")
+            raise TypeError(
+                f"vmap in_axes of {name} must hold ints or None, got {d!r}.\n"
+                "Instead: in_axes=0 maps the first axis of every argument."
+            )
     return [*dims, *[0] * len(pytree.tree_leaves(kwargs))]
 
 

@@ -331,7 +331,9 @@ def _broadcast_advice(shapes: Sequence[tuple]) -> str:
                 f"axes are matched from the right; y[{index}] of the operand y of shape {shape} "
                 "adds axes of size 1 on the right."
             )
-    return "axes are matched from the right and must be equal or 1: x[:, None], jnp.reshape(x, ...)."
+    return (
+        "axes are matched from the right and must be equal or 1: x[:, None], jnp.reshape(x, ...)."
+    )
 
 
 def traced_shape_error(shape: Any, name: str = "") -> TypeError:

@@ -11,7 +11,7 @@ from pullback.core.tracer import Tracer
 from pullback.xla.array import Array as _Array
 
 
-class Array(abc.ABC):
+class Array(abc.ABC):  # noqa: B024 (registers what counts as an array; it has no methods)
     """The type of arrays, for annotations and isinstance: traced values count too.
 
     Arrays are made by functions such as `jnp.array`, never by calling this class.

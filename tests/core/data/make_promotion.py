@@ -68,25 +68,40 @@ def table():
                 for b in ("uint64", "int8", "int*", "float*", "complex*", "float16")
                 for c in everything
             ],
-            "canonical": [[a, np.dtype(dtypes.canonicalize_dtype(dtype_of(a))).name] for a in NAMES],
-            "inexact": [[a, np.dtype(jax._src.dtypes.to_inexact_dtype(dtype_of(a))).name] for a in NAMES],
+            "canonical": [
+                [a, np.dtype(dtypes.canonicalize_dtype(dtype_of(a))).name] for a in NAMES
+            ],
+            "inexact": [
+                [a, np.dtype(jax._src.dtypes.to_inexact_dtype(dtype_of(a))).name] for a in NAMES
+            ],
         }
     kinds = ["bool", "signedinteger", "unsignedinteger", "integer", "floating", "inexact",
              "complexfloating", "number", "generic"]  # fmt: skip
     found["issubdtype"] = [
-        [a, k, bool(jax.numpy.issubdtype(dtype_of(a), np.dtype(k) if k == "bool" else getattr(np, k)))]
+        [
+            a,
+            k,
+            bool(jax.numpy.issubdtype(dtype_of(a), np.dtype(k) if k == "bool" else getattr(np, k))),
+        ]
         for a in NAMES
         for k in kinds
     ]
     found["finfo"] = {
-        a: {k: str(getattr(jax.numpy.finfo(dtype_of(a)), k)) for k in
-            ("bits", "eps", "max", "min", "tiny", "nmant", "nexp", "smallest_subnormal")}
-        for a in NAMES if jax.numpy.issubdtype(dtype_of(a), np.inexact)
+        a: {
+            k: str(getattr(jax.numpy.finfo(dtype_of(a)), k))
+            for k in ("bits", "eps", "max", "min", "tiny", "nmant", "nexp", "smallest_subnormal")
+        }
+        for a in NAMES
+        if jax.numpy.issubdtype(dtype_of(a), np.inexact)
     }
     found["iinfo"] = {
-        a: [int(jax.numpy.iinfo(dtype_of(a)).min), int(jax.numpy.iinfo(dtype_of(a)).max),
-            int(jax.numpy.iinfo(dtype_of(a)).bits)]
-        for a in NAMES if jax.numpy.issubdtype(dtype_of(a), np.integer)
+        a: [
+            int(jax.numpy.iinfo(dtype_of(a)).min),
+            int(jax.numpy.iinfo(dtype_of(a)).max),
+            int(jax.numpy.iinfo(dtype_of(a)).bits),
+        ]
+        for a in NAMES
+        if jax.numpy.issubdtype(dtype_of(a), np.integer)
     }
     isd = ["bool", "signed integer", "unsigned integer", "integral", "real floating",
            "complex floating", "numeric"]  # fmt: skip
