@@ -102,6 +102,12 @@ def test_methods_are_those_of_the_functions() -> None:
     assert round(x, 1).shape == (3,) and abs(x).min() == 0.5 and (~jnp.array(True)) == False  # noqa: E712
 
 
+def test_membership_and_namespace() -> None:
+    x = jnp.asarray(V)
+    assert 2.0 in x and 7 not in x
+    assert x.__array_namespace__() is jnp
+
+
 def test_iteration_of_tracers() -> None:
     total = pb.jit(lambda x: sum(row.sum() for row in x))(jnp.ones((3, 2)))
     assert float(total) == 6

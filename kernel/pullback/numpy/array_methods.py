@@ -5,6 +5,7 @@ Builds on all of numpy/. Tested in tests/numpy/test_array_methods.py.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -215,7 +216,20 @@ def _repeat(self: Any, repeats: Any, axis: int | None = None, **options: Any) ->
     return joining.repeat(self, repeats, axis, **options)
 
 
+def _contains(self: Any, value: Any) -> bool:
+    return bool(reductions.any(arithmetic.equal(self, value)))
+
+
+def _namespace(self: Any, *, api_version: str | None = None) -> Any:
+    """The module of the array API's functions."""
+    if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+        raise ValueError(f"api_version={api_version!r} is not available")
+    return sys.modules["pullback.numpy"]
+
+
 _METHODS: dict[str, Callable[..., Any]] = {
+    "__array_namespace__": _namespace,
+    "__contains__": _contains,
     "all": reductions.all,
     "any": reductions.any,
     "argmax": reductions.argmax,

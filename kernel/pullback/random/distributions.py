@@ -27,6 +27,9 @@ from pullback.random.samplers import (
 )
 
 
+_ONE = np.float32(1.0)
+
+
 def _unit(words: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     return uniform_words(words, 0.0, 1.0, shape=shape, dtype=dtype)
 
@@ -64,7 +67,7 @@ def _lognormal(words: Any, sigma: Any, shape: tuple[int, ...], dtype: Any) -> An
 @api_boundary
 def lognormal(
     key: Any,
-    sigma: Any = np.float32(1.0),
+    sigma: Any = _ONE,
     shape: Any = None,
     dtype: Any = None,
     *,
