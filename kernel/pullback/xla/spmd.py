@@ -118,7 +118,7 @@ def _result_shardings(jaxpr: Jaxpr, mesh: Mesh) -> list[NamedSharding | None]:
 class SpmdProgram:
     """A jaxpr compiled for the devices of a mesh, with where its inputs and results lie."""
 
-    __slots__ = ("executable", "handlers", "has_callbacks", "in_shardings")
+    __slots__ = ("executable", "handlers", "in_shardings", "to_end")
 
     def __init__(self, jaxpr: Jaxpr, mesh: Mesh, in_shardings: list[Sharding], name: str) -> None:
         lowered = lower_module(
@@ -127,7 +127,11 @@ class SpmdProgram:
         out_shardings = _result_shardings(jaxpr, mesh)
         _annotate(lowered.module, jaxpr, mesh, in_shardings, out_shardings)
         self.in_shardings = in_shardings
-        self.has_callbacks = bool(lowered.callbacks)
+        # Devices of the CPU share one pool of threads: several programs with collectives in flight
+        # can wait for each other's threads for ever (XLA then ends the process), so each run is
+        # waited for. Seen with jax 0.10.2 and 200 calls in a row on 2 cores, December 2026.
+        shared_threads = mesh.size > 1 and mesh.flat_devices[0].platform == "cpu"
+        self.to_end = bool(lowered.callbacks) or shared_threads
         self.executable = compile_module(
             lowered.module,
             name=name,
@@ -151,7 +155,7 @@ class SpmdProgram:
         for x, sharding in zip(values, self.in_shardings, strict=True):
             array = x if isinstance(x, Array) else np.asarray(x, typeof(x).dtype)
             bufs.append(device_put_sharded_array(array, sharding)._buf)
-        if self.has_callbacks:
+        if self.to_end:
             outs = run_to_end(self.executable.loaded.execute_sharded, bufs, self.handlers)
         else:
             outs = self.executable.execute(bufs, self.handlers)
