@@ -57,6 +57,7 @@ class PmapFunction:
         self.backend = options["backend"]
         self.axis_size = options["axis_size"]
         self._traces: dict[Any, Any] = {}
+        self._meshes: dict[tuple, Mesh] = {}
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -146,7 +147,11 @@ class PmapFunction:
                 f"Instead: use vmap, map slices of at most {len(devices)}, or let the CPU show "
                 f"more devices: jax.config.update('jax_num_cpu_devices', {size}) before first use."
             )
-        return Mesh(np.array(devices[:size], dtype=object), (self.name,))
+        chosen = tuple(devices[:size])
+        mesh = self._meshes.get(chosen)
+        if mesh is None:
+            mesh = self._meshes[chosen] = Mesh(np.array(chosen, dtype=object), (self.name,))
+        return mesh
 
     def _trace(
         self,
