@@ -22,7 +22,7 @@ from pullback.lax.elementwise import add_p, max_p, min_p, mul_p, sub_p
 from pullback.lax.families import FLOAT, NUMBER, ORDERED, check_kind, const_like
 from pullback.lax.limits import highest, lowest
 from pullback.lax.operands import canonical_axis, jvp_by, shape_of
-from pullback.lax.shape import expand_dims, reshaped, rev
+from pullback.lax.shape import rev
 from pullback.lax.slice import concatenate, pad_p, slice_in_dim
 from pullback.lax.transcendental import exp_p, log_p
 
@@ -60,14 +60,13 @@ def _interleave(first: Any, even: Any, odd: Any, axis: int) -> Any:
     """first, odd[0], even[0], odd[1], even[1], ... along an axis."""
     evens = first if even is None else concatenate([first, even], axis)
     n_even, n_odd = shape_of(evens)[axis], shape_of(odd)[axis]
-    if n_odd < n_even:
-        config = [(0, 0, 0)] * typeof(odd).ndim
-        config[axis] = (0, 1, 0)
-        odd = pad_p.bind(odd, const_like(odd, 0), padding_config=tuple(config))
-    both = concatenate([expand_dims(evens, (axis + 1,)), expand_dims(odd, (axis + 1,))], axis + 1)
-    shape = list(shape_of(evens))
-    shape[axis] *= 2
-    return slice_in_dim(reshaped(both, tuple(shape)), 0, n_even + n_odd, 1, axis)
+
+    def spread(x: Any, low: int, high: int) -> Any:
+        config = [(0, 0, 0)] * typeof(x).ndim
+        config[axis] = (low, high, 1)
+        return pad_p.bind(x, const_like(x, 0), padding_config=tuple(config))
+
+    return add_p.bind(spread(evens, 0, int(n_even == n_odd)), spread(odd, 1, int(n_even > n_odd)))
 
 
 def log_add_exp(x: Any, y: Any) -> Any:
