@@ -20,7 +20,7 @@ from pullback.numpy.elementwise import signbit
 from pullback.numpy.fused import fused
 from pullback.xla.array import Array
 
-promote_pair = promote.promote_pair
+promote_pair: ranks.Pair = promote.promote_pair
 promote_floating = ranks.promote_floating
 
 

@@ -286,20 +286,20 @@ def _refuse_setitem(self: Any, index: Any, value: Any) -> None:
     )
 
 
-def _attach(cls: type, getitem: Callable[[Any, Any], Any]) -> None:
+def _attach(cls: Any, getitem: Callable[[Any, Any], Any]) -> None:
     for name, method in {**_operators(), **_METHODS}.items():
         setattr(cls, name, method)
-    cls.__getitem__ = getitem  # type: ignore[attr-defined]
-    cls.__round__ = lambda self, ndigits=None: elementwise.round(self, ndigits or 0)  # type: ignore[attr-defined]
-    cls.at = property(IndexUpdateHelper, doc="Elements to replace: x.at[index].set(values).")  # type: ignore[attr-defined]
-    cls.T = property(manipulation.transpose, doc="The axes reversed.")  # type: ignore[attr-defined]
-    cls.mT = property(manipulation.matrix_transpose, doc="The last two axes exchanged.")  # type: ignore[attr-defined]
-    cls.real = property(elementwise.real, doc="The real part.")  # type: ignore[attr-defined]
-    cls.imag = property(elementwise.imag, doc="The imaginary part.")  # type: ignore[attr-defined]
-    cls.flat = property(lambda self: iter(self.reshape(-1)), doc="An iterator over elements.")  # type: ignore[attr-defined]
+    cls.__getitem__ = getitem
+    cls.__round__ = lambda self, ndigits=None: elementwise.round(self, ndigits or 0)
+    cls.at = property(IndexUpdateHelper, doc="Elements to replace: x.at[index].set(values).")
+    cls.T = property(manipulation.transpose, doc="The axes reversed.")
+    cls.mT = property(manipulation.matrix_transpose, doc="The last two axes exchanged.")
+    cls.real = property(elementwise.real, doc="The real part.")
+    cls.imag = property(elementwise.imag, doc="The imaginary part.")
+    cls.flat = property(lambda self: iter(self.reshape(-1)), doc="An iterator over elements.")
 
 
 _attach(Array, getitem_array)
 _attach(Tracer, read)
-Tracer.__iter__ = _tracer_iter  # type: ignore[attr-defined]
-Tracer.__setitem__ = _refuse_setitem  # type: ignore[attr-defined]
+for _name, _method in ("__iter__", _tracer_iter), ("__setitem__", _refuse_setitem):
+    setattr(Tracer, _name, _method)

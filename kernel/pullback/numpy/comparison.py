@@ -74,7 +74,8 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
         return asarray(False)
     if a1.shape != a2.shape:
         return asarray(False)
-    return _array_equal(*promote.promote("array_equal", a1, a2), bool(equal_nan))
+    a1, a2 = promote.promote("array_equal", a1, a2)
+    return _array_equal(a1, a2, bool(equal_nan))
 
 
 @fused("equal_nan")

@@ -27,7 +27,7 @@ _HOST_LIMIT = 1 << 22  # elements; larger constant arrays are written by the dev
 
 def staged() -> bool:
     """Whether operations go into a program rather than being run now."""
-    trace = state.trace
+    trace: Any = state.trace
     while trace is not eval_trace:
         if isinstance(trace, JaxprTrace):
             return True
@@ -147,8 +147,8 @@ def _convert(value: Any, dtype: Any, copy: bool | None) -> Any:
     if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
         target = dtype or dtypes.python_scalar_dtype(_kind(value))
         weak = dtype is None and _kind(value) is not builtins.bool
-        host = np.asarray(promote.python_scalar(_kind(value)(value), target, False))
-        return constant(host, weak)
+        number = np.asarray(promote.python_scalar(_kind(value)(value), target, False))
+        return constant(number, weak)
     host = value if isinstance(value, (np.ndarray, np.generic)) else _host_array(value)
     return _from_host(host, dtype, copy)
 

@@ -189,7 +189,8 @@ def _einsum(
         for i in sorted(step, reverse=True):
             del left[i]
         others = set("".join(t for _, t in left)) | set(result)
-        x, term = _reduce_single(*chosen[0], others | set("".join(t for _, t in chosen[1:])))
+        x, term = chosen[0]
+        x, term = _reduce_single(x, term, others | set("".join(t for _, t in chosen[1:])))
         for y, y_term in chosen[1:]:
             y, y_term = _reduce_single(y, y_term, others | set(term))
             x, term = _pair(x, term, y, y_term, others, precision, preferred)

@@ -382,7 +382,8 @@ def wrap_negative(index: Any, size: int) -> Any:
     if dtype.itemsize < target.itemsize:
         index, dtype = promote.cast(index, target), target
     if isinstance(index, (np.ndarray, np.generic)):
-        return np.where(index < 0, index + size, index).astype(index.dtype)
+        host: Any = index
+        return np.where(host < 0, host + size, host).astype(host.dtype)
     return lax.select(index < 0, index + np.asarray(size, dtype), index)
 
 
@@ -431,7 +432,7 @@ def index_vectors(
             map_axes.append(axis)
         else:
             _, start, count, step = entry
-            values = np.arange(start, start + count * step, step, np.int32)
+            values = np.arange(start, start + count * step, step).astype(np.int32)
             parts.append((values, (place,)))
             map_axes.append(axis)
             collapsed.append(axis)

@@ -165,7 +165,8 @@ def _pad_positions(x: Any, axis: int, low: int, high: int, mode: str, reflect_ty
         return _pad_odd(x, axis, low, high, mode)
     if reflect_type not in ("even", "odd"):
         raise ValueError(f"pad: reflect_type must be 'even' or 'odd', got {reflect_type!r}")
-    positions = np.pad(np.arange(n, dtype=np.int32), (low, high), mode=mode)
+    pad_host: Any = np.pad
+    positions = pad_host(np.arange(n, dtype=np.int32), (low, high), mode=mode)
     index = (slice(None),) * axis + (positions,)
     return x.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
@@ -244,5 +245,5 @@ def _pad_statistic(x: Any, axis: int, low: int, high: int, mode: str, length: An
 def _pad_function(x: Any, widths: list[tuple[int, int]], mode: Any, kwargs: dict[str, Any]) -> Any:
     x = pad(x, widths)
     for axis, pair in enumerate(widths):
-        x = apply_along_axis(lambda row, p=pair, a=axis: mode(row, p, a, kwargs), axis, x)  # type: ignore[misc]
+        x = apply_along_axis(lambda row, p=pair, a=axis: mode(row, p, a, kwargs), axis, x)
     return x

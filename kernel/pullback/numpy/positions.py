@@ -292,12 +292,12 @@ def _positions(mask: np.ndarray) -> tuple[Any, ...]:
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
     """Positions at and below the k-th diagonal of an [n, m] matrix."""
-    return _positions(np.tri(n, n if m is None else m, k, dtype=bool))  # type: ignore[return-value]
+    return _positions(np.tri(n, n if m is None else m, k, dtype=bool))
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
     """Positions at and above the k-th diagonal of an [n, m] matrix."""
-    return _positions(~np.tri(n, n if m is None else m, k - 1, dtype=bool))  # type: ignore[return-value]
+    return _positions(~np.tri(n, n if m is None else m, k - 1, dtype=bool))
 
 
 def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
@@ -316,7 +316,7 @@ def mask_indices(
     n: int, mask_func: Callable[..., Any], k: int = 0, *, size: int | None = None
 ) -> tuple[Any, Any]:
     """Positions where mask_func(ones((n, n)), k) is not 0."""
-    return nonzero(mask_func(ones((n, n)), k), size=size)  # type: ignore[return-value]
+    return nonzero(mask_func(ones((n, n)), k), size=size)
 
 
 def ix_(*args: Any) -> tuple[Any, ...]:

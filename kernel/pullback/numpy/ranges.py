@@ -67,10 +67,11 @@ def arange(
         raise ValueError("arange: the step is 0")
     if staged() and first == 0 and by == 1 and dtype.kind in "iuf":
         return place(lax.iota(dtype, max(0, math.ceil(last))), device or out_sharding)
-    values = np.arange(first, last, by)
+    values: Any = np.arange(first, last, by)
     if values.dtype != dtype:
         length = len(values)
-        values = np.arange(first, last, by, dtype) if dtype.kind in "iu" else values.astype(dtype)
+        whole = dtype.kind in "iu"
+        values = np.arange(first, last, by).astype(dtype) if whole else values.astype(dtype)
         if len(values) != length:
             values = np.arange(first, last, by).astype(dtype)
     return constant(values, False, device or out_sharding)

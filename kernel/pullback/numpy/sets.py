@@ -86,7 +86,7 @@ def unique(
             equal_nan=equal_nan,
         )
         found, index, inverse, counts = out
-        parts = [constant(np.ascontiguousarray(found).astype(flat.dtype))]
+        parts: list[Any] = [constant(np.ascontiguousarray(found).astype(flat.dtype))]
         extra = [(return_index, index), (return_inverse, inverse), (return_counts, counts)]
         parts += [constant(p.astype(int_type)) for wanted, p in extra if wanted]
     else:

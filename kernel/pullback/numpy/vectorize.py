@@ -150,9 +150,9 @@ def _map(
             x.reshape(tuple(n for i, n in enumerate(x.shape) if i not in drop)) if drop else x
         )
     for level in range(len(loop) - 1, -1, -1):
-        axes = tuple(0 if plan[level] else None for plan in plans)
-        if any(a == 0 for a in axes):
-            mapped = vmap(mapped, in_axes=axes)
+        in_dims = tuple(0 if plan[level] else None for plan in plans)
+        if any(d == 0 for d in in_dims):
+            mapped = vmap(mapped, in_axes=in_dims)
     return mapped(*squeezed)
 
 
