@@ -47,7 +47,8 @@ _NAMES = {
     "core.dtypes": "float0",
     "api.evaltime": "ensure_compile_time_eval named_call named_scope",
     "random.threefry": "threefry2x32_p",
-    "xla.array": "Array Shard",
+    "xla.array": "Shard",
+    "numpy.ndarray": "Array",
     "xla.client": (
         "Device default_backend device_count devices local_device_count local_devices "
         "process_count process_index"

@@ -19,6 +19,7 @@ from pullback.core import dtypes, pytree
 from pullback.core.aval import is_arraylike, typeof
 from pullback.core.config import config
 from pullback.core.source import api_boundary
+from pullback.numpy.ndarray import Array as AnyArray
 from pullback.random import reuse, threefry
 from pullback.xla.array import Array
 
@@ -109,6 +110,9 @@ class KeyArray:
         if isinstance(self._base, Array):
             return f"Array({self.shape}, dtype=key<fry>) overlaying:\n{np.asarray(self._base)!s}"
         return f"KeyArray{list(self.shape)} of {self._base!r}"
+
+
+AnyArray.register(KeyArray)  # isinstance(key, Array), as in JAX
 
 
 pytree.register_pytree_node(KeyArray, lambda k: ((k._base,), None), lambda _, c: KeyArray(c[0]))
