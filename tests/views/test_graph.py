@@ -108,3 +108,13 @@ def test_depth_never_draws_out_too_much():
 
     jaxpr, _, _ = record(lambda x: [f(x)], [X])
     assert len(build_graph(jaxpr, "f", depth=9).nodes) < MAX_DRAWN
+
+
+def test_a_great_many_inputs_and_results_are_folded():
+    names = [f"params['w{i}']" for i in range(200)] + ["x"]
+    jaxpr, _, _ = record(lambda *xs: [sin(x) for x in xs[:70]], [X] * 201)
+    graph = build_graph(jaxpr, "f", arg_names=names)
+    assert labels(graph, "folded")[:2] == ["params: 200 arrays", "x: 1 array"]
+    assert labels(graph, "output") == ["70 results"]
+    assert "201 inputs, 70 results" in graph.summary
+    assert len(graph.nodes) < 80

@@ -7,6 +7,7 @@ views/layout.py and views/svg.py. Tested in tests/views/test_graph.py.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +23,8 @@ from pullback.views.text import NOT_COMPUTED, clip, count_text, value_text
 Kind = Literal["input", "constant", "operation", "folded", "output"]
 
 DRAWN_IN_FULL = 60  # equations in all: every body is drawn out
-MAX_DRAWN = 1000  # more than these are never drawn out, whatever depth is asked for
+MAX_DRAWN = 600  # more than these are never drawn out, whatever depth is asked for
+MAX_ENDS = 60  # more inputs, captured arrays or results than these are folded
 MAX_NODES = 300  # more at one level than this are folded
 
 
@@ -72,7 +74,12 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A program as it is drawn. `bodies` are the inner programs that are folded away."""
+    """A program as it is drawn.
+
+    Attributes:
+        bodies: the inner programs that are folded away.
+        n_ends: how many inputs and results the program has.
+    """
 
     title: str
     nodes: tuple[Node, ...]
@@ -81,12 +88,12 @@ class Graph:
     n_equations: int
     bodies: tuple[tuple[str, Jaxpr], ...] = ()
     has_backward: bool = False
+    n_ends: tuple[int, int] = (0, 0)
 
     @property
     def summary(self) -> str:
         """One sentence on what there is to see."""
-        inputs = sum(n.kind == "input" and n.box is None for n in self.nodes)
-        outputs = sum(n.kind == "output" and n.box is None for n in self.nodes)
+        inputs, outputs = self.n_ends
         folded = sum(n.kind == "folded" for n in self.nodes)
         parts = [
             count_text(self.n_equations, "equation"),
@@ -162,6 +169,71 @@ class _Builder:
         node = Node(f"n{len(self.nodes)}", kind, clip(label, 60), **fields)
         self.nodes.append(node)
         return node.id
+
+    def inputs(
+        self,
+        variables: Sequence[Var],
+        written: Sequence[str],
+        values: Evaluation | None,
+        origin: dict[Any, str],
+    ) -> None:
+        """A node for each input; for a great many, one for those of the same container."""
+        names = [written[i] if i < len(written) else self.names[v] for i, v in enumerate(variables)]
+        if len(variables) > MAX_ENDS:
+            groups: dict[str, list[Var]] = {}
+            for name, var in zip(names, variables, strict=True):
+                groups.setdefault(re.split(r"[\[.]", name)[0], []).append(var)
+            if len(groups) > MAX_ENDS:
+                groups = {"inputs": list(variables)}
+            for base, members in groups.items():
+                node = self.add("folded", f"{base}: {count_text(len(members), 'array')}")
+                origin.update(dict.fromkeys(members, node))
+            return
+        for name, var in zip(names, variables, strict=True):
+            origin[var] = self.add(
+                "input",
+                name,
+                name=self.names[var],
+                types=(var.aval.str_short(),),
+                **self.known(values, [var]),
+            )
+
+    def constants(
+        self,
+        variables: Sequence[Var],
+        written: Sequence[str],
+        values: Evaluation | None,
+        origin: dict[Any, str],
+    ) -> None:
+        """A node for each captured array, or one for a great many."""
+        if len(variables) > MAX_ENDS:
+            node = self.add("folded", count_text(len(variables), "captured array"))
+            origin.update(dict.fromkeys(variables, node))
+            return
+        for i, var in enumerate(variables):
+            name = written[i] if i < len(written) else ""
+            origin[var] = self.add(
+                "constant",
+                f"{name} (captured)" if name else f"constant {self.names[var]}",
+                name=self.names[var],
+                types=(var.aval.str_short(),),
+                **{**self.known(values, [var]), "cotangent": None},
+            )
+
+    def results(self, atoms: Sequence[Any], origin: dict[Any, str]) -> None:
+        """A node for each result, or one for a great many."""
+        if len(atoms) > MAX_ENDS:
+            node = self.add("output", count_text(len(atoms), "result"))
+            read = dict.fromkeys(origin[a] for a in atoms if not isinstance(a, JaxprLiteral))
+            self.edges += [Edge(tail, node, "") for tail in read]
+            return
+        for i, atom in enumerate(atoms):
+            label = "result" if len(atoms) == 1 else f"result {i}"
+            if isinstance(atom, JaxprLiteral):
+                self.add("output", f"{label}: {literal_text(atom.val)}")
+                continue
+            out = self.add("output", label, types=(atom.aval.str_short(),))
+            self.edges.append(Edge(origin[atom], out, atom.aval.str_short()))
 
     def known(self, values: Evaluation | None, variables: Sequence[Any]) -> dict[str, str | None]:
         """The value and cotangent lines of a node for its variables."""
@@ -388,36 +460,13 @@ def build_graph(
     builder = _Builder(title, backward)
     builder.names = variable_names(jaxpr)
     origin: dict[Any, str] = {}
-    for i, var in enumerate(jaxpr.invars):
-        name = arg_names[i] if i < len(arg_names) else builder.names[var]
-        origin[var] = builder.add(
-            "input",
-            name,
-            name=builder.names[var],
-            types=(var.aval.str_short(),),
-            **builder.known(values, [var]),
-        )
-    for i, var in enumerate(jaxpr.constvars):
-        lines = builder.known(values, [var])
-        written = const_names[i] if i < len(const_names) else ""
-        origin[var] = builder.add(
-            "constant",
-            f"{written} (captured)" if written else f"constant {builder.names[var]}",
-            name=builder.names[var],
-            types=(var.aval.str_short(),),
-            **{**lines, "cotangent": None},
-        )
+    builder.inputs(jaxpr.invars, arg_names, values, origin)
+    builder.constants(jaxpr.constvars, const_names, values, origin)
     levels = default_depth(jaxpr) if depth is None else depth
     while levels > 0 and count_equations(jaxpr, levels) > MAX_DRAWN:
         levels -= 1
     builder.program(jaxpr, origin, values, levels, None)
-    for i, atom in enumerate(jaxpr.outvars):
-        label = "result" if len(jaxpr.outvars) == 1 else f"result {i}"
-        if isinstance(atom, JaxprLiteral):
-            builder.add("output", f"{label}: {literal_text(atom.val)}")
-            continue
-        out = builder.add("output", label, types=(atom.aval.str_short(),))
-        builder.edges.append(Edge(origin[atom], out, atom.aval.str_short()))
+    builder.results(jaxpr.outvars, origin)
     return Graph(
         title,
         tuple(_without_unread_inputs(builder)),
@@ -426,6 +475,7 @@ def build_graph(
         count_equations(jaxpr),
         tuple(builder.bodies),
         backward,
+        (len(jaxpr.invars), len(jaxpr.outvars)),
     )
 
 

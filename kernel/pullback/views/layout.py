@@ -7,6 +7,8 @@ the positions back. Builds on views/graph.py. Tested in tests/views/test_layout.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -201,7 +203,8 @@ def lay_out(graph: Graph) -> Layout:
             f"no picture: pygraphviz cannot be loaded ({e}). Install it: pip install pygraphviz"
         ) from e
     sized = pygraphviz.AGraph(string=_sized_source(graph))
-    found = json.loads(sized.draw(format="json0", prog="dot"))
+    with contextlib.redirect_stderr(io.StringIO()):  # pygraphviz announces large graphs there
+        found = json.loads(sized.draw(format="json0", prog="dot"))
     return _read_layout(graph, found)
 
 
