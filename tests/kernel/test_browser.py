@@ -90,6 +90,13 @@ def wait_until_served(url: str, server: subprocess.Popen, log: Path) -> None:
     pytest.fail(f"JupyterLab did not answer:\n{log.read_text()[-3000:]}")
 
 
+def run_all(page) -> None:
+    """Choose Run > Run All Cells."""
+    page.click(".jp-Notebook .jp-CodeCell >> nth=0")
+    page.click(".lm-MenuBar-itemLabel:text-is('Run')")
+    page.click(".lm-Menu-itemLabel:text-is('Run All Cells')")
+
+
 def test_a_notebook_runs_and_shows_arrays_and_errors(lab, tmp_path):
     from playwright.sync_api import sync_playwright
 
@@ -101,11 +108,13 @@ def test_a_notebook_runs_and_shows_arrays_and_errors(lab, tmp_path):
         page.goto(f"{lab}/lab/tree/check.ipynb", timeout=120_000)
         page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=120_000)
         page.wait_for_selector('[data-status="idle"]', timeout=120_000)
-        page.click(".jp-Notebook .jp-CodeCell >> nth=0")
-        page.click(".lm-MenuBar-itemLabel:text-is('Run')")
-        page.click(".lm-Menu-itemLabel:text-is('Run All Cells')")
         try:
-            page.wait_for_selector(ERROR, timeout=120_000)
+            for _ in range(4):  # JupyterLab drops the command while it is still connecting
+                run_all(page)
+                page.wait_for_timeout(20_000)
+                if page.locator(ERROR).count():
+                    break
+            page.wait_for_selector(ERROR, timeout=60_000)
         finally:
             page.screenshot(path=pictures / "lab.png")
         outputs = page.locator(".jp-OutputArea-output")
