@@ -144,9 +144,10 @@ def scalar_array(x: Any) -> Array:
     """A value that is not an Array as one; numbers are kept, as they come back."""
     kind = type(x)
     device = client.default_device()
-    if kind not in HASHED_SCALARS or x == 0:
+    if kind not in HASHED_SCALARS or x != x:
         return Array(to_buffer(x, device))
-    key = (kind, x, device, config.jax_enable_x64)
+    # 0.0 and -0.0 are equal, but other numbers.
+    key = (kind, x if x else str(x), device, config.jax_enable_x64)
     found = _scalar_arrays.get(key)
     if found is None or found._buf.is_deleted():
         if len(_scalar_arrays) >= _SCALAR_LIMIT:
