@@ -26,7 +26,6 @@ from pullback.random.samplers import (
     uniform_words,
 )
 
-
 _ONE = np.float32(1.0)
 
 
