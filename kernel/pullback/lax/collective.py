@@ -95,7 +95,7 @@ def _psum_transpose(cts: Any, *args: Any, **params: Any) -> list[Any]:
     ]
 
 
-psum_p = Primitive(
+psum_p: Primitive = Primitive(
     name="psum",
     doc="the sum over the instances of a mapped axis; linear, its own transpose",
     multiple_results=True,
@@ -110,7 +110,7 @@ psum_p = Primitive(
 
 _NO_EXTREMUM = "which instance has the extremum is not recorded"
 
-pmax_p = Primitive(
+pmax_p: Primitive = Primitive(
     name="pmax",
     doc="the largest value among the instances of a mapped axis",
     multiple_results=True,
@@ -121,7 +121,7 @@ pmax_p = Primitive(
     axis_param="axes",
 )
 
-pmin_p = Primitive(
+pmin_p: Primitive = Primitive(
     name="pmin",
     doc="the smallest value among the instances of a mapped axis",
     multiple_results=True,
@@ -214,7 +214,7 @@ def _unmapped(x: Any, dim: int | None) -> ShapedArray:
     return make_aval((*aval.shape[:dim], *aval.shape[dim + 1 :]), aval.dtype, aval.weak_type)
 
 
-all_gather_p = Primitive(
+all_gather_p: Primitive = Primitive(
     name="all_gather",
     doc="the values of all instances, along a new axis or end to end (tiled); linear",
     abstract=_all_gather_abstract,
@@ -301,7 +301,7 @@ def _reduce_scatter_batch(
     return x, at
 
 
-reduce_scatter_p = Primitive(
+reduce_scatter_p: Primitive = Primitive(
     name="reduce_scatter",
     doc="the sum over instances, scattered: each gets its part along an axis; linear",
     abstract=_reduce_scatter_abstract,
@@ -399,7 +399,7 @@ def _all_to_all_batch(
     return x, 0
 
 
-all_to_all_p = Primitive(
+all_to_all_p: Primitive = Primitive(
     name="all_to_all",
     doc="instance i's part j goes to instance j, which puts the parts together; linear",
     abstract=_all_to_all_abstract,
@@ -440,7 +440,7 @@ def _ppermute_batch(
     return concatenate(parts, 0), 0
 
 
-ppermute_p = Primitive(
+ppermute_p: Primitive = Primitive(
     name="ppermute",
     doc="instance dst gets instance src's value for each (src, dst), the others zeros; linear",
     abstract=_ppermute_abstract,

@@ -255,9 +255,9 @@ def _select_among(
     for group in zip(*cases, strict=True):
         avals = [typeof(g) for g in group]
         weak = all(a.weak_type for a in avals)
-        group = [convert(g, avals[0].dtype, weak) for g in group]
+        same = [convert(g, avals[0].dtype, weak) for g in group]
         which = broadcast_in_dim_p.bind(index, shape=avals[0].shape, broadcast_dimensions=(0,))
-        outs.append(select_n_p.bind(which, *group))
+        outs.append(select_n_p.bind(which, *same))
     return outs, [0] * n_out
 
 
@@ -414,7 +414,7 @@ def _platform_index_lower(ctx: Any, *, platforms: tuple[tuple[str, ...], ...]) -
     )
 
 
-platform_index_p = Primitive(
+platform_index_p: Primitive = Primitive(
     name="platform_index",
     doc="which of the platforms the program is compiled for",
     abstract=lambda *, platforms: make_aval((), _INDEX),
@@ -439,7 +439,7 @@ def platform_dependent(
         >>> int(lax.platform_dependent(3, cpu=lambda x: x + 1, default=lambda x: x))
         4
     """
-    platforms = [(name,) for name in per_platform]
+    platforms: list[tuple[str, ...]] = [(name,) for name in per_platform]
     funs = list(per_platform.values())
     if default is not None:
         platforms.append(())

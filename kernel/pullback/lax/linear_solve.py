@@ -131,7 +131,8 @@ def _solve_batch(
         operands += [*lead, *consts]
         counts.append(len(lead) + len(consts))
     b = [bdim_at_front(x, d, axis.size) for x, d in zip(groups[4], group_dims[4], strict=True)]
-    new = Solver(*mapped, tuple(counts))  # type: ignore[arg-type]
+    matvec, vecmat, solve, transpose_solve = mapped
+    new = Solver(matvec, vecmat, solve, transpose_solve, tuple(counts))  # type: ignore[arg-type]
     outs = linear_solve_p.bind(*operands, *b, solver=new, n_b=n_b)
     return outs, [0] * len(outs)
 

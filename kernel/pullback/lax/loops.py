@@ -199,7 +199,7 @@ def fori_loop(
     """
     if not callable(body_fun):
         raise TypeError("lax.fori_loop: body_fun argument should be callable.")
-    bounds = [_static_bound(lower), _static_bound(upper)]
+    bounds: list[Any] = [_static_bound(lower), _static_bound(upper)]
     dtype = _index_dtype(lower, upper)
     static = None not in bounds
     if static and config.jax_disable_jit:

@@ -75,7 +75,7 @@ def _barrier_transpose(cts: Any, *args: Any) -> list[Any]:
     return [ct if is_undefined(a) else None for ct, a in zip(moved, args, strict=True)]
 
 
-optimization_barrier_p = Primitive(
+optimization_barrier_p: Primitive = Primitive(
     name="optimization_barrier",
     doc="the operands; the compiler moves nothing across",
     multiple_results=True,

@@ -147,7 +147,7 @@ def _known_body(
 ) -> Jaxpr:
     """The known part with hoisted values as inputs; what only they needed is dropped."""
     given = set(hoisted)
-    new = {v: Var(v.aval) for v in hoisted}
+    new: dict[Any, Var] = {v: Var(v.aval) for v in hoisted}
     eqns = [e for e in known.eqns if not all(v in given for v in e.outvars) or not e.outvars]
     eqns = [
         type(e)(

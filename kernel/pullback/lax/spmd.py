@@ -174,8 +174,10 @@ def _linear_part(split: Any, rows: tuple[bool, ...]) -> Jaxpr:
     n_t = len(linear.invars) - len(rows)
 
     def fun(*args: Any) -> list[Any]:
-        tangents, residuals = args[:n_t], args[n_t:]
-        residuals = [squeeze(r, (0,)) if row else r for r, row in zip(residuals, rows, strict=True)]
+        tangents = args[:n_t]
+        residuals = [
+            squeeze(r, (0,)) if row else r for r, row in zip(args[n_t:], rows, strict=True)
+        ]
         return eval_jaxpr(linear, (), *tangents, *residuals)
 
     avals = linear.in_avals[:n_t] + [

@@ -250,8 +250,8 @@ def _compile_primitive(
     jaxpr = primitive_jaxpr(prim, params, avals)
     mesh = spmd.find_mesh(jaxpr)
     if mesh is not None:
-        entry = cache[key] = (_over_mesh(jaxpr, mesh, prim), avals, None)
-        return entry
+        cache[key] = (_over_mesh(jaxpr, mesh, prim), avals, None)
+        return cache[key]
     lowered = lower_module(jaxpr, prim.name, platform=device.platform)
     compiled = compile_lowered(lowered, avals, jaxpr.out_avals, device, committed)
     execute, handlers = compiled.executable.loaded.execute_sharded, compiled.handlers
@@ -270,8 +270,8 @@ def _compile_primitive(
     if len(_eager) >= _EAGER_LIMIT:
         _eager.clear()
     in_cpp = inner is None and not lowered.callbacks
-    entry = cache[key] = (run, avals, compiled if in_cpp else None)
-    return entry
+    cache[key] = (run, avals, compiled if in_cpp else None)
+    return cache[key]
 
 
 def _over_mesh(jaxpr: Jaxpr, mesh: Any, prim: Primitive) -> Callable[[list[Any]], Any]:
