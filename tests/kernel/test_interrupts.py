@@ -115,6 +115,25 @@ def test_an_interrupt_of_ordinary_python_says_nothing_of_xla(kernel):
     assert took < AT_ONCE_S
 
 
+def test_an_interrupt_that_a_destructor_swallows_is_sent_again(kernel):
+    code = (
+        "import signal, time\n"
+        "class Swallows:\n"
+        "    def __del__(self):\n"
+        "        signal.raise_signal(signal.SIGINT)\n"
+        "        time.sleep(0)\n"
+        "thing = Swallows()\n"
+        "del thing\n"
+        "deadline = time.monotonic() + 20\n"
+        "while time.monotonic() < deadline:\n"
+        "    pass\n"
+        "print('lost')"
+    )
+    result = kernel.run(code, check=False)
+    assert (result.error_name, result.stdout, result.stderr) == ("KeyboardInterrupt", "", "")
+    assert kernel.run("print(1)").stdout == "1\n"
+
+
 class TestNotice:
     def test_it_speaks_only_while_the_same_program_is_compiled(self):
         said = []

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
+AGAIN_S = 0.02  # long enough for the destructor that swallowed an interrupt to end
 GRACE_S = 0.25  # a compilation that ends within this needs no words
 
 
@@ -61,3 +64,41 @@ class InterruptNotice:
                 f"Interrupt received. XLA is compiling {name} and cannot be stopped part-way; "
                 "the prompt returns when it is done.\n"
             )
+
+
+class SwallowedInterrupt:
+    """Sends an interrupt again that a destructor has swallowed.
+
+    Python cannot raise from a destructor. pyzmq looks for signals in one (Frame, upstream in
+    zmq/backend/cython/_zmq.py), so a collection during a long trace could lose the user's interrupt.
+
+    Args:
+        running: what stands for the cell that the main thread runs, or None.
+    """
+
+    def __init__(self, running: Callable[[], Any]) -> None:
+        self._running = running
+        self._previous = sys.unraisablehook
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._previous = sys.unraisablehook
+        sys.unraisablehook = self._hook
+
+    def stop(self) -> None:
+        """Stop watching."""
+        sys.unraisablehook = self._previous
+
+    def _hook(self, unraisable: Any, /) -> None:
+        cell = self._running()
+        in_main = threading.current_thread() is threading.main_thread()
+        if unraisable.exc_type is not KeyboardInterrupt or cell is None or not in_main:
+            self._previous(unraisable)
+            return
+        timer = threading.Timer(AGAIN_S, self._again, (cell,))
+        timer.daemon = True
+        timer.start()
+
+    def _again(self, cell: Any) -> None:
+        if self._running() is cell:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)

@@ -17,7 +17,7 @@ from traitlets import Bool, Integer, List, Type, default
 
 from pullback.ipython import jax_alias
 from pullback.ipython.completion import with_array_types
-from pullback.ipython.interrupts import InterruptNotice
+from pullback.ipython.interrupts import InterruptNotice, SwallowedInterrupt
 from pullback.ipython.shell import BUILT_IN, PullbackShell
 from pullback.views.deterministic import DETERMINISTIC_VARIABLE, is_deterministic
 from pullback.xla import client, compile
@@ -80,12 +80,25 @@ class PullbackKernel(IPythonKernel):
         client.set_cpu_device_count(self.cpu_devices)
         jax_alias.install(replace_real=self.provide_jax)
         self._interrupt_notice = InterruptNotice(_compiling_now, self._say)
+        self._running_cell: object | None = None
+        self._swallowed_interrupt = SwallowedInterrupt(lambda: self._running_cell)
+        self.shell.events.register("pre_execute", self._cell_begins)
+        self.shell.events.register("post_execute", self._cell_ends)
 
     def start(self) -> None:
         """Start serving requests."""
         super().start()
         if threading.current_thread() is threading.main_thread():
             self._interrupt_notice.start()
+            self._swallowed_interrupt.start()
+
+    def _cell_begins(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            self._running_cell = object()
+
+    def _cell_ends(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            self._running_cell = None
 
     def _say(self, text: str) -> None:
         """Show a line under the running cell, from any thread."""
