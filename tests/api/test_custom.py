@@ -215,3 +215,43 @@ def test_rules_keep_no_arrays_alive():
     del x
     gc.collect()
     assert ref() is None
+
+
+@pytest.mark.parametrize("kind", ["jit", "scan", "jitted rule", "loop in a rule"])
+def test_a_jvp_rule_may_compute_value_and_tangent_together(kind):
+    def cubes(x):
+        return pb.lax.scan(lambda c, _: (c * x, None), jnp.ones_like(x), None, 3)[0]
+
+    inner = {"jit": pb.jit(lambda x: x**3), "scan": cubes}.get(kind, lambda x: x**3)
+
+    @pb.custom_jvp
+    def f(x):
+        return x**3
+
+    def both(x, t):
+        return x**3, 3 * x**2 * t
+
+    def looped(x, t):
+        def step(carry, _):
+            y, dy = carry
+            return (y * x, dy * x + y * t), None
+
+        return pb.lax.scan(step, (jnp.ones_like(x), jnp.zeros_like(t)), None, 3)[0]
+
+    def rule(primals, tangents):
+        if kind == "jitted rule":
+            return pb.jit(both)(*primals, *tangents)
+        if kind == "loop in a rule":
+            return looped(*primals, *tangents)
+        return pb.jvp(inner, primals, tangents)
+
+    f.defjvp(rule)
+    x = jnp.float32(1.5)
+    value, pull = pb.vjp(lambda x: f(x) * x, x)
+    np.testing.assert_allclose(value, 1.5**4, rtol=1e-6)
+    np.testing.assert_allclose(pb.jvp(f, (x,), (x,))[1], 3 * 1.5**3, rtol=1e-6)
+    if kind != "loop in a rule":
+        np.testing.assert_allclose(pull(jnp.float32(1.0))[0], 4 * 1.5**3, rtol=1e-6)
+        np.testing.assert_allclose(pb.grad(pb.grad(f))(x), 9.0, rtol=1e-6)
+        np.testing.assert_allclose(pb.jit(pb.grad(f))(x), 6.75, rtol=1e-6)
+        np.testing.assert_allclose(pb.vmap(pb.grad(f))(jnp.ones(3)), [3.0] * 3, rtol=1e-6)

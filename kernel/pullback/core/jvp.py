@@ -122,6 +122,14 @@ def derivative_rule(prim: Primitive) -> Callable[..., Any]:
     return linear_jvp(lambda: prim)
 
 
+def _separates(trace: Trace | None) -> bool:
+    while trace is not None:
+        if trace.separates_tangents:
+            return True
+        trace = trace.parent
+    return False
+
+
 class JVPTrace(Trace):
     """Pushes tangents forward beside the primal values."""
 
@@ -147,6 +155,8 @@ class JVPTrace(Trace):
             return _in_parent(self, prim, args, params)
         primals, tangents = zip(*map(self.split, args), strict=True)
         rule = derivative_rule(prim)
+        if prim.linearize is not None and _separates(self.parent):
+            rule = prim.linearize
         state.trace = self.parent
         try:
             out, t_out = rule(primals, tangents, **params)

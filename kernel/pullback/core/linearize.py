@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from pullback.core.aval import ShapedArray, tangent_aval, typeof
-from pullback.core.jaxpr import Eqn, Jaxpr, Literal, Var, close, dce_jaxpr
-from pullback.core.jvp import _in_parent, derivative_rule, zero_of
+from pullback.core.jaxpr import Eqn, Jaxpr, Literal, Var, close, eval_jaxpr, dce_jaxpr
+from pullback.core.jvp import Zero, _in_parent, derivative_rule, instantiate, zero_of
 from pullback.core.source import user_source
 from pullback.core.stage import JaxprTrace, JaxprTracer, staging
 from pullback.core.tracer import Primitive, Trace, Tracer, backend, eval_trace, state
@@ -190,6 +190,8 @@ class TangentTracer(Tracer):
 class TangentTrace(Trace):
     """Records operations on tangents; everything else runs in the parent at once."""
 
+    separates_tangents = True
+
     def __init__(self, parent: Trace, program: Program) -> None:
         self.parent: Trace = parent
         self.program = program
@@ -199,6 +201,21 @@ class TangentTrace(Trace):
         self, prim: Primitive, rule: Callable[..., Any], primals: Any, tangents: Any, params: dict
     ) -> tuple[list[Any], list[int | None]]:
         """Run a derivative rule; give the results and the numbers of their tangents."""
+        out, t_out = self._apply(prim, rule, primals, tangents, params)
+        if any(self.index_of(o) is not None for o in out):
+            # A user's rule computed the value together with tangents, in one loop say. The value
+            # does not depend on them: it is had at tangents of zero.
+            state.trace, previous = self.parent, state.trace
+            try:
+                zeros = [instantiate(Zero(t.aval)) for t in tangents]
+            finally:
+                state.trace = previous
+            out, _ = self._apply(prim, rule, primals, zeros, params)
+        return out, [self.index_of(t) for t in t_out]
+
+    def _apply(
+        self, prim: Primitive, rule: Callable[..., Any], primals: Any, tangents: Any, params: dict
+    ) -> tuple[list[Any], list[Any]]:
         previous = state.trace
         state.trace = self
         try:
@@ -206,8 +223,8 @@ class TangentTrace(Trace):
         finally:
             state.trace = previous
         if not prim.multiple_results:
-            out, t_out = [out], [t_out]
-        return list(out), [self.index_of(t) for t in t_out]
+            return [out], [t_out]
+        return list(out), list(t_out)
 
     def index_of(self, t: Any) -> int | None:
         """The number of a tangent; None for zero (and for what does not depend on tangents)."""
@@ -219,6 +236,8 @@ class TangentTrace(Trace):
                 break
         else:
             return _in_parent(self, prim, args, params)
+        if prim.name == "jit" and self._mixes(args, params["jaxpr"]):
+            return eval_jaxpr(params["jaxpr"], (), *args)
         if prim.stage is not None:
             args, params = prim.stage(args, params)
         program = self.program
@@ -242,6 +261,19 @@ class TangentTrace(Trace):
         program.records.append((what, key[1], first, state.source or user_source(3)))
         tracers = [TangentTracer(self, first + i, a) for i, a in enumerate(outs)]
         return tracers if prim.multiple_results else tracers[0]
+
+    def _mixes(self, args: tuple, jaxpr: Jaxpr) -> bool:
+        """Whether some results of a call depend on tangents and others do not."""
+        marks = tuple([self.index_of(x) is not None for x in args])
+        found = jaxpr.cache.get(("depends", marks))
+        if found is None:
+            varied = {v for v, mark in zip(jaxpr.invars, marks, strict=True) if mark}
+            for eqn in jaxpr.eqns:
+                if any(a in varied for a in eqn.invars):
+                    varied.update(eqn.outvars)
+            found = not all(v in varied for v in jaxpr.outvars)
+            jaxpr.cache["depends", marks] = found
+        return found
 
     def describe(self) -> str:
         return "linearize (tangents)"

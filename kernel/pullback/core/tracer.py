@@ -91,6 +91,9 @@ class Trace:
 
     live: bool = True
     parent: Trace | None = None
+    # Whether tangents are only recorded while primal values are computed: rules that run beneath
+    # such a trace must not mix the two in one operation.
+    separates_tangents: bool = False
 
     def process(self, prim: Primitive, args: tuple, params: dict) -> Any:
         """Apply `prim`; subclasses say what that means."""
