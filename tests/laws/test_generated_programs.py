@@ -51,7 +51,11 @@ def check(few: int, law, **drawn) -> None:
 
 def sizes(few: int, many: int):
     return pytest.mark.parametrize(
-        "n", [pytest.param(few, id="few"), pytest.param(many, id="many", marks=pytest.mark.slow)]
+        "n",
+        [
+            pytest.param(few, id="few"),
+            pytest.param(many, id="many", marks=[pytest.mark.slow, pytest.mark.long]),
+        ],
     )
 
 
