@@ -98,3 +98,18 @@ def test_install_and_uninstall_restore_the_shell():
     tracebacks.uninstall(shell)
     assert shell.InteractiveTB is stock and shell.configurables == before
     assert source.client_folds_frames == [False]
+
+
+@pytest.mark.parametrize("called", ["lost", "lambda: jax.jit(lambda x: lost())(1.0)"])
+def test_a_frame_without_a_line_is_shown_all_the_same(kernel, called):
+    code = (
+        "import jax\n"
+        "def lost():\n"
+        "    raise KeyboardInterrupt\n"
+        "no_lines = bytes([0xFF] * (len(lost.__code__.co_code) // 16 + 1))\n"
+        "lost.__code__ = lost.__code__.replace(co_linetable=no_lines)\n"
+        f"({called})()"
+    )
+    result = kernel.run(code, check=False)
+    assert result.error_name == "KeyboardInterrupt"
+    assert "Unexpected exception" not in result.stdout

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.aval import ShapedArray, tangent_aval, typeof
-from pullback.core.jaxpr import Eqn, Jaxpr, Literal, Var, close, eval_jaxpr, dce_jaxpr
+from pullback.core.jaxpr import Eqn, Jaxpr, Literal, Var, close, dce_jaxpr, eval_jaxpr
 from pullback.core.jvp import Zero, _in_parent, derivative_rule, instantiate, zero_of
 from pullback.core.source import user_source
 from pullback.core.stage import JaxprTrace, JaxprTracer, staging

@@ -64,8 +64,14 @@ def split_frames(
 def _chain(entries: list[TracebackType]) -> TracebackType | None:
     head = None
     for entry in reversed(entries):
-        head = TracebackType(head, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+        head = TracebackType(head, entry.tb_frame, entry.tb_lasti, _line_of(entry))
     return head
+
+
+def _line_of(entry: TracebackType) -> int:
+    """The entry's line; an interrupt can fall on an instruction that belongs to none."""
+    line: int | None = entry.tb_lineno
+    return entry.tb_frame.f_code.co_firstlineno if line is None else line
 
 
 class _FoldedFrames(SimpleNamespace):
@@ -77,7 +83,7 @@ class _FoldedFrames(SimpleNamespace):
             _sd=None,
             frame=SimpleNamespace(f_locals={}),
             filename=run[-1].tb_frame.f_code.co_filename,
-            lineno=run[-1].tb_lineno,
+            lineno=_line_of(run[-1]),
         )
 
     def text(self) -> str:
@@ -115,6 +121,8 @@ class FoldingTB(AutoFormattedTB):
 
     def get_records(self, etb: TracebackType, context: int, tb_offset: int) -> Any:
         """The frame records to print, a placeholder for each folded run."""
+        if any(entry.tb_lineno is None for entry in _walk(etb)):
+            etb = _chain(list(_walk(etb))) or etb
         if self.switch.show_engine_frames:
             return super().get_records(etb, context, tb_offset)
         kept, folded = split_frames(etb)
@@ -137,6 +145,8 @@ class FoldingTB(AutoFormattedTB):
         """One frame, or the line that stands for a folded run."""
         if isinstance(frame_info, _FoldedFrames):
             return frame_info.text()
+        if frame_info.lineno is None and frame_info.frame is not None:
+            frame_info.lineno = frame_info.frame.f_code.co_firstlineno
         return super().format_record(frame_info)
 
     def _extract_tb(self, tb: TracebackType | None) -> Any:
