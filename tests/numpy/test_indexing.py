@@ -144,6 +144,16 @@ def test_traced_positions() -> None:
     np.testing.assert_array_equal(wrote, want)
 
 
+def test_positions_before_the_start_are_moved_to_it_not_wrapped_again() -> None:
+    x = jnp.arange(4.0)
+    rows = jnp.arange(12.0).reshape(3, 4)
+    for i in (-5, -6):
+        assert float(x[i]) == 0.0
+        assert float(x[jnp.int32(i)]) == 0.0
+        assert float(pb.jit(lambda x, i: x[i])(x, i)) == 0.0
+        np.testing.assert_array_equal(pb.jit(lambda m, i: m[i, 1:3])(rows, i), [1.0, 2.0])
+
+
 def test_a_write_leaves_the_array_alone() -> None:
     x = jnp.zeros(3)
     y = x.at[1].set(5.0)

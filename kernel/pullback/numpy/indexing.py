@@ -89,7 +89,8 @@ def wrapped_starts(starts: list[Any], shape: tuple[int, ...], wrap: tuple[int, .
 
 @fused("sizes", "drop", "wrap", "plan")
 def _slide(x: Any, starts: list[Any], sizes: Any, drop: Any, wrap: Any, plan: Plan | None) -> Any:
-    x = lax.dynamic_slice(x, wrapped_starts(starts, x.shape, wrap), sizes)
+    starts = wrapped_starts(starts, x.shape, wrap)
+    x = lax.dynamic_slice(x, starts, sizes, allow_negative_indices=False)
     x = lax.squeeze(x, drop) if drop else x
     return x if plan is None else insert_new(x, plan)
 
@@ -185,12 +186,12 @@ def _known_fill(value: Any) -> Any:
 
 @fused()
 def _row(x: Any, i: Any) -> Any:
-    return lax.dynamic_index_in_dim(x, i, 0, keepdims=False)
+    return lax.dynamic_index_in_dim(x, i, 0, keepdims=False, allow_negative_indices=False)
 
 
 @fused("size")
 def _rows(x: Any, start: Any, size: int) -> Any:
-    return lax.dynamic_slice_in_dim(x, start, size, 0)
+    return lax.dynamic_slice_in_dim(x, start, size, 0, allow_negative_indices=False)
 
 
 def getitem_array(x: Array, index: Any) -> Any:
