@@ -31,6 +31,7 @@ from pullback.numpy import (
 )
 from pullback.numpy.at import IndexUpdateHelper
 from pullback.numpy.indexing import getitem_array, read
+from pullback.xla import quick
 from pullback.xla.array import Array
 
 _OPERANDS = (Array, Tracer, np.ndarray, np.generic, int, float, complex)
@@ -71,6 +72,14 @@ def _operator(name: str, fun: Callable[[Any, Any], Any], bind: Any, swap: bool, 
     return method
 
 
+def _quick_operator(
+    name: str, fun: Callable[[Any, Any], Any], prim: Any, swap: bool, refuse: str
+) -> tuple[Any, Any]:
+    """An operator's methods of Tracer and of Array, where known types go to their executable."""
+    method = _operator(name, fun, prim.bind, swap, refuse)
+    return method, quick.binary(prim, method, swap, refuse, scalar_operand)
+
+
 def _plain(name: str, fun: Callable[[Any, Any], Any], swap: bool = False) -> Any:
     def method(self: Any, other: Any) -> Any:
         if not _takes(other):
@@ -88,7 +97,8 @@ def _pow(self: Any, other: Any) -> Any:
     return arithmetic.power(self, other) if _takes(other) else NotImplemented
 
 
-def _operators() -> dict[str, Any]:
+def _operators() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The operator methods of tracers, and those of arrays."""
     found: dict[str, Any] = {
         "__neg__": lambda self: elementwise.negative(self),
         "__pos__": lambda self: elementwise.positive(self),
@@ -104,9 +114,10 @@ def _operators() -> dict[str, Any]:
         ("mul", arithmetic.multiply, lax.mul_p, "b"),
         ("truediv", arithmetic.divide, lax.div_p, "iub"),
     ]
+    arrays: dict[str, Any] = {}
     for name, fun, prim, refuse in direct:
-        found[f"__{name}__"] = _operator(f"__{name}__", fun, prim.bind, False, refuse)
-        found[f"__r{name}__"] = _operator(f"__r{name}__", fun, prim.bind, True, refuse)
+        for method, swap in (f"__{name}__", False), (f"__r{name}__", True):
+            found[method], arrays[method] = _quick_operator(method, fun, prim, swap, refuse)
     compared = [
         ("eq", arithmetic.equal, lax.eq_p, ""),
         ("ne", arithmetic.not_equal, lax.ne_p, ""),
@@ -116,7 +127,8 @@ def _operators() -> dict[str, Any]:
         ("ge", arithmetic.greater_equal, lax.ge_p, "c"),
     ]
     for name, fun, prim, refuse in compared:
-        found[f"__{name}__"] = _operator(f"__{name}__", fun, prim.bind, False, refuse)
+        method = f"__{name}__"
+        found[method], arrays[method] = _quick_operator(method, fun, prim, False, refuse)
     rest = [
         ("floordiv", arithmetic.floor_divide),
         ("mod", arithmetic.remainder),
@@ -131,7 +143,7 @@ def _operators() -> dict[str, Any]:
     for name, fun in rest:
         found[f"__{name}__"] = _plain(f"__{name}__", fun)
         found[f"__r{name}__"] = _plain(f"__r{name}__", fun, True)
-    return found
+    return found, {**found, **arrays}
 
 
 # ---------------------------------------------------------------- methods
@@ -286,8 +298,8 @@ def _refuse_setitem(self: Any, index: Any, value: Any) -> None:
     )
 
 
-def _attach(cls: Any, getitem: Callable[[Any, Any], Any]) -> None:
-    for name, method in {**_operators(), **_METHODS}.items():
+def _attach(cls: Any, operators: dict[str, Any], getitem: Callable[[Any, Any], Any]) -> None:
+    for name, method in {**operators, **_METHODS}.items():
         setattr(cls, name, method)
     cls.__getitem__ = getitem
     cls.__round__ = lambda self, ndigits=None: elementwise.round(self, ndigits or 0)
@@ -299,7 +311,8 @@ def _attach(cls: Any, getitem: Callable[[Any, Any], Any]) -> None:
     cls.flat = property(lambda self: iter(self.reshape(-1)), doc="An iterator over elements.")
 
 
-_attach(Array, getitem_array)
-_attach(Tracer, read)
+_of_tracers, _of_arrays = _operators()
+_attach(Array, _of_arrays, getitem_array)
+_attach(Tracer, _of_tracers, read)
 for _name, _method in ("__iter__", _tracer_iter), ("__setitem__", _refuse_setitem):
     setattr(Tracer, _name, _method)

@@ -16,6 +16,7 @@ from pullback.core import dtypes
 from pullback.numpy import promote
 from pullback.numpy.fused import fused
 from pullback.numpy.promote import strong
+from pullback.xla import quick
 
 
 def _finish(fun: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
@@ -38,7 +39,7 @@ def inexact(name: str, prim: Any, doc: str) -> Callable[[Any], Any]:
             x = promote.to_inexact(name, x)
         return bind(x)
 
-    return _finish(fun, name, doc)
+    return _finish(quick.unary(prim, fun), name, doc)
 
 
 def same(name: str, prim: Any, doc: str) -> Callable[[Any], Any]:
@@ -50,7 +51,7 @@ def same(name: str, prim: Any, doc: str) -> Callable[[Any], Any]:
             (x,) = promote.promote(name, x)
         return bind(x)
 
-    return _finish(fun, name, doc)
+    return _finish(quick.unary(prim, fun), name, doc)
 
 
 def composite(name: str, doc: str, floating: bool = True) -> Callable[[Callable], Callable]:

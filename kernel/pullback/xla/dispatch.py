@@ -42,6 +42,7 @@ class CompiledJaxpr:
     """An executable of a jaxpr for one device with what is needed to call it from Python."""
 
     __slots__ = (
+        "committed",
         "device",
         "executable",
         "handlers",
@@ -66,6 +67,7 @@ class CompiledJaxpr:
         self.in_avals = in_avals
         self.out_avals = out_avals
         self.device = device
+        self.committed = committed
         self.handlers = [compat.result_handler(a, sharding, committed) for a in out_avals]
         self.has_callbacks = has_callbacks
         execute, handlers = executable.loaded.execute_sharded, self.handlers
@@ -132,6 +134,8 @@ _EAGER_LIMIT = 16384
 
 # Observers of each operation run, for debug_nans and the like: called with (primitive, results).
 after_run: list[Callable[[Primitive, Sequence[Array]], None]] = []
+# Called when the caches are emptied.
+on_clear: list[Callable[[], None]] = []
 # Observers of each program run: called with (jaxpr, arguments, results, name).
 after_program: list[Callable[[Jaxpr, Sequence[Any], Sequence[Any], str], None]] = []
 
@@ -158,12 +162,10 @@ def _dispatcher(prim: Primitive, params: dict) -> Any:
 
     def miss(*args: Array) -> tuple[Any, Any, bool]:
         out = _run_in_python(prim, args, params)
-        key = (prim, client.default_device(), *[id(x._buf.aval) for x in args], *params.items())
-        entry = _eager.get(key)
-        compiled = entry[2] if entry is not None else None
-        home = compat.single_device_sharding(client.default_device())
-        if compiled is None or any(x._buf._sharding is not home for x in args):
+        compiled = compiled_at_home(prim, [x._buf for x in args], params)
+        if compiled is None:
             return out, None, False
+        home = compat.single_device_sharding(compiled.device)
         n_in, n_out = len(args), len(compiled.out_avals)
         fast = compat.FastData(
             compiled.executable.loaded,
@@ -171,7 +173,7 @@ def _dispatcher(prim: Primitive, params: dict) -> Any:
             [home] * n_in,
             [home] * n_out,
             compiled.out_avals,
-            [False] * n_out,
+            [compiled.committed] * n_out,
             [True] * n_in,
             [None] * n_in,
             [],
@@ -179,6 +181,17 @@ def _dispatcher(prim: Primitive, params: dict) -> Any:
         return out, fast, False
 
     return compat.make_pjit(prim.name, None, miss)
+
+
+def compiled_at_home(prim: Primitive, bufs: list[Any], params: dict) -> CompiledJaxpr | None:
+    """The program that has run a primitive on such buffers, if they all lie on the default device."""
+    device = client.default_device()
+    home = compat.single_device_sharding(device)
+    if any(b._sharding is not home for b in bufs):
+        return None
+    committed = any([b._committed for b in bufs])
+    entry = _eager.get((prim, device, committed, *[id(b.aval) for b in bufs], *params.items()))
+    return None if entry is None else entry[2]
 
 
 def _remember(prim: Primitive, params: dict) -> None:
@@ -196,7 +209,7 @@ def _run_in_python(prim: Primitive, args: tuple, params: dict) -> Any:
     home = compat.single_device_sharding(device)
     bufs = []
     # Avals are interned and kept alive by the cache entries, so that their ids may stand for them.
-    key: list[Any] = [prim, device]
+    key: list[Any] = [prim, device, False]
     for x in args:
         if type(x) is Array:
             buf = x._buf
@@ -210,10 +223,12 @@ def _run_in_python(prim: Primitive, args: tuple, params: dict) -> Any:
         key.append(id(buf.aval))
         if buf._sharding is not home:
             return _run_away(prim, args, params)
+        if buf._committed:
+            key[2] = True
     if params:
         key.extend(params.items())
     entry = _eager.get(tuple(key)) or _compile_primitive(
-        tuple(key), prim, params, tuple([b.aval for b in bufs]), device, False
+        tuple(key), prim, params, tuple([b.aval for b in bufs]), device, key[2]
     )
     try:
         if after_run:
@@ -327,12 +342,14 @@ def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], params: dict) -> list[Any]:
     device = client.default_device()
     home = compat.single_device_sharding(device)
     bufs = []
-    away = False
+    away = committed = False
     for x in args:
         buf = x._buf if type(x) is Array else to_buffer(x, device)
         bufs.append(buf)
         if buf._sharding is not home:
             away = True
+        if buf._committed:
+            committed = True
     if away:
         mesh = spmd.input_mesh(args)
         if mesh is not None:
@@ -341,10 +358,11 @@ def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], params: dict) -> list[Any]:
         device, bufs, committed = move_together(bufs)
         outs = compile_jaxpr(jaxpr, device, committed, params.get("name", ""))(bufs)
         return observed_program(jaxpr, args, outs, params.get("name", ""))
-    fast = jaxpr.cache.get("home")
+    fast = jaxpr.cache.get(("home", committed))
     if fast is None or fast[0] is not device or fast[1] != config.trace_key():
-        compiled = compile_jaxpr(jaxpr, device, False, params.get("name", ""))
-        fast = jaxpr.cache["home"] = (device, config.trace_key(), compiled.run_bufs)
+        compiled = compile_jaxpr(jaxpr, device, committed, params.get("name", ""))
+        fast = (device, config.trace_key(), compiled.run_bufs)
+        jaxpr.cache["home", committed] = fast
     try:
         outs = [Array(b) for b in fast[2](bufs)]
     except compat.XlaRuntimeError:
@@ -360,6 +378,8 @@ def clear_caches() -> None:
     _eager.clear()
     clear_scalars()
     _dispatchers.clear()
+    for forget in on_clear:
+        forget()
 
 
 def cache_sizes() -> dict[str, int]:
