@@ -169,3 +169,16 @@ def test_on_several_devices():
     f = pb.pmap(lambda x: (pb.debug.callback(lambda v: seen.append(int(v)), x), x)[1])
     f(jnp.arange(2))
     assert sorted(seen) == [0, 1]
+
+
+def test_reverse_mode_of_a_scan_keeps_its_effects_in_the_loop(capsys):
+    def f(xs):
+        def body(c, x):
+            pb.debug.print("{}", x > 1)
+            return c * jnp.sin(x), c
+
+        return lax.scan(body, jnp.float32(1), xs)[0]
+
+    want = np.cos(1.0) * np.sin(2.0), np.sin(1.0) * np.cos(2.0)
+    np.testing.assert_allclose(pb.grad(f)(jnp.array([1.0, 2.0])), want, rtol=1e-5)
+    assert capsys.readouterr().out.split() == ["False", "True"]

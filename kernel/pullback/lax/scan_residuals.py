@@ -136,10 +136,11 @@ def _place(
 
 
 def _hoisted_program(known: Jaxpr, constants: Sequence[Var], hoisted: list[Var]) -> Jaxpr:
-    whole = Jaxpr((), known.invars, hoisted, known.eqns, "hoisted")
+    """What is computed once. Side effects stay in the loop, with what only they need."""
+    eqns = [e for e in known.eqns if not e.effectful]
+    whole = Jaxpr((), known.invars, hoisted, eqns, "hoisted")
     small, _ = dce_jaxpr(whole, [True] * len(hoisted), keep_inputs=True)
-    needed = [e for e in small.eqns if not e.effectful]
-    return Jaxpr((), constants, hoisted, needed, "hoisted")
+    return Jaxpr((), constants, hoisted, small.eqns, "hoisted")
 
 
 def _known_body(
