@@ -182,3 +182,20 @@ def test_reverse_mode_of_a_scan_keeps_its_effects_in_the_loop(capsys):
     want = np.cos(1.0) * np.sin(2.0), np.sin(1.0) * np.cos(2.0)
     np.testing.assert_allclose(pb.grad(f)(jnp.array([1.0, 2.0])), want, rtol=1e-5)
     assert capsys.readouterr().out.split() == ["False", "True"]
+
+
+def test_prints_in_branches_that_vmap_runs_for_all_elements(capsys):
+    def f(x, ordered):
+        def say(name):
+            pb.debug.print(name + " {}", x, ordered=ordered)
+            return x
+
+        return lax.cond(x > 0, lambda: say("pos"), lambda: say("neg"))
+
+    for ordered in (False, True):
+        pb.vmap(lambda x, ordered=ordered: f(x, ordered))(jnp.array([1.0, -2.0]))
+        out = capsys.readouterr().out.splitlines()
+        assert out == ["neg 1.0", "neg -2.0", "pos 1.0", "pos -2.0"]
+    g = lambda x: lax.cond(x > 0, lambda: io_callback(lambda v: v, SPEC, x), lambda: x)
+    with pytest.raises(NotImplementedError, match="side effects"):
+        pb.vmap(g)(jnp.array([1.0, -2.0]))

@@ -95,6 +95,11 @@ def where_text(info: source.SourceInfo | None = None) -> str:
     return f"At {text}" if text else ""
 
 
+def line_text(info: source.SourceInfo | None) -> str:
+    """A position as a line of a message; empty without one."""
+    return f"At {source.describe(info)}" if info is not None else ""
+
+
 def compose(what: str, *lines: str) -> str:
     """A message of what happened, and the lines that are not empty."""
     return "\n".join([what, *[line for line in lines if line]])

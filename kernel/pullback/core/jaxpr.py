@@ -251,6 +251,7 @@ def eval_jaxpr(
     consts: Sequence[Any],
     *args: Any,
     on_eqn: Callable[[Eqn, list[Any], list[Any]], None] | None = None,
+    apply: Callable[[Eqn, list[Any]], Sequence[Any]] | None = None,
 ) -> list[Any]:
     """Apply the jaxpr's equations under the current trace.
 
@@ -259,6 +260,7 @@ def eval_jaxpr(
         consts: values of its constvars.
         args: values of its invars, arrays or tracers.
         on_eqn: called with each equation, its operands and its results, in order.
+        apply: gives an equation's results from its operands, in place of its primitive.
 
     Returns:
         The values of the outvars.
@@ -271,8 +273,11 @@ def eval_jaxpr(
         for index, eqn in enumerate(jaxpr.eqns):
             operands = [env[a] if type(a) is not Literal else a.val for a in eqn.invars]
             state.source = eqn.source
-            result = eqn.primitive.bind(*operands, **eqn.params)
-            results = result if eqn.primitive.multiple_results else (result,)
+            if apply is None:
+                result = eqn.primitive.bind(*operands, **eqn.params)
+                results = result if eqn.primitive.multiple_results else (result,)
+            else:
+                results = apply(eqn, operands)
             for var, value in zip(eqn.outvars, results, strict=True):
                 env[var] = value
             if on_eqn is not None:

@@ -19,11 +19,12 @@ from pullback.core.call import (
     transpose_jaxpr,
 )
 from pullback.core.config import config
-from pullback.core.jaxpr import Eqn, Jaxpr, Var, dce_jaxpr, dce_rules, eval_jaxpr
+from pullback.core.jaxpr import Eqn, Jaxpr, Var, dce_jaxpr, dce_rules, eval_jaxpr, inner_jaxprs
 from pullback.core.jvp import Zero, zero_of
 from pullback.core.tracer import Primitive, concrete_or_none
 from pullback.core.transpose import is_undefined
 from pullback.lax.branch_types import check_branches
+from pullback.lax.callback import debug_callback_p
 from pullback.lax.compare_select import clamp_p, ne_p, select_n_p
 from pullback.lax.cond_residuals import (
     Renumbered,
@@ -228,6 +229,16 @@ def _cond_batch(
     return outs, list(out_dims)
 
 
+def _only_debugging(jaxpr: Jaxpr) -> bool:
+    """Whether the only side effects are debugging calls, such as debug.print."""
+    for eqn in jaxpr.eqns:
+        if eqn.effectful and eqn.primitive is not debug_callback_p:
+            inner = list(inner_jaxprs(eqn.params))
+            if not inner or not all(map(_only_debugging, inner)):
+                return False
+    return True
+
+
 def _select_among(
     axis: AxisData,
     index: Any,
@@ -236,11 +247,16 @@ def _select_among(
     dims: tuple,
     branches: tuple[Jaxpr, ...],
 ) -> tuple[list, list]:
-    """With a mapped index all branches run, and each mapped element takes its own one's result."""
-    if any(b.effectful for b in branches):
+    """With a mapped index all branches run, and each mapped element takes its own one's result.
+
+    As in JAX, debug.print in a branch then prints for elements that do not take it, too.
+    """
+    if not all(map(_only_debugging, branches)):
         raise NotImplementedError(
-            "cond: under vmap with a mapped predicate all branches would run, but one of them has "
-            "side effects.\nInstead: move the side effect out of the branch."
+            "cond: under vmap with a mapped predicate all branches run for all elements, but one "
+            "of them has side effects.\n"
+            "Instead: move the side effect out of the branch; where it is a check, "
+            "vmap(checkify(f)) in place of checkify(vmap(f))."
         )
     index = bdim_at_front(index, index_dim, axis.size)
     index = clamp_p.bind(np.int32(0), index, np.int32(len(branches) - 1))

@@ -154,7 +154,9 @@ def read(
     plan, arrays, shape = parse(index, x.shape)
     default = mode is None and wrap
     if plan.is_basic and shape == x.shape and (default or not arrays or plan.in_bounds):
-        if all(type(a) is np.int32 for a in arrays) and (staged() or not _can_slide(plan)):
+        # Known positions out of bounds stay in the program, where checkify finds them.
+        static = (staged() and plan.in_bounds) or not _can_slide(plan)
+        if static and all(type(a) is np.int32 for a in arrays):
             if not any(
                 n == 0 and e[0] == "array" for e, n in zip(plan.entries, shape, strict=True)
             ):

@@ -207,7 +207,8 @@ def _searchsorted(a: Any, v: Any, side: str, method: str, index: Any) -> Any:
     def step(_: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
         lo, hi = state
         mid = lo + (hi - lo) // 2
-        here = a.at[mid].get(mode="clip")
+        inside = lax.min(mid, n - 1)  # a search that has ended may stand behind the last
+        here = a.at[inside].get(mode="promise_in_bounds", wrap_negative_indices=False)
         go_right = is_before(here, v) & (lo < hi)
         return lax.select(go_right, mid + 1, lo), lax.select(go_right | (lo >= hi), hi, mid)
 
