@@ -26,7 +26,7 @@ from pullback.api.place import device_put
 from pullback.core import dtypes, errors, pytree
 from pullback.core.aval import ShapedArray, tangent_aval, typeof
 from pullback.core.jvp import Zero, instantiate, jvp_flat, materialise, zero_of
-from pullback.core.reverse import Linearized, linearize_flat
+from pullback.core.reverse import Linearized, gradient_flat, linearize_flat
 from pullback.core.source import api_boundary
 from pullback.core.stage import trace_to_jaxpr
 from pullback.core.tracer import eval_trace, state
@@ -103,7 +103,7 @@ def grad(
         return _gradient_function(
             fun, argnums, True, holomorphic, allow_int, "grad", lambda v, g: (g, v[1])
         )
-    return _gradient_function(fun, argnums, False, holomorphic, allow_int, "grad", lambda v, g: g)
+    return _gradient_function(fun, argnums, False, holomorphic, allow_int, "grad", None)
 
 
 def _gradient_function(
@@ -113,7 +113,7 @@ def _gradient_function(
     holomorphic: bool,
     allow_int: bool,
     what: str,
-    finish: Callable[[Any, Any], Any],
+    finish: Callable[[Any, Any], Any] | None,
 ) -> Callable[..., Any]:
     if not callable(fun):
         raise errors.not_a_function(what, fun)
@@ -141,6 +141,9 @@ def _gradient_function(
             kept.append(Aux(aux))
             return [result, *kept[0].arrays]
 
+        if finish is None:
+            linear, given = gradient_flat(flat, leaves, _one)
+            return pytree.tree_unflatten(tree, _all_cotangents(linear, leaves, given))
         outs, linear = linearize_flat(flat, leaves)
         value = outs[0]
         del linear.out_indices[1:], linear.out_avals[1:]

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from pullback.core.aval import ShapedArray, tangent_aval, typeof
+from pullback.core.deferred import Deferred, Pending, resolved, run_known
 from pullback.core.jaxpr import Eqn, Jaxpr, Literal, Var, close, dce_jaxpr, eval_jaxpr
 from pullback.core.jvp import Zero, _in_parent, derivative_rule, instantiate, zero_of
 from pullback.core.source import user_source
 from pullback.core.stage import JaxprTrace, JaxprTracer, staging
-from pullback.core.tracer import Primitive, Trace, Tracer, backend, eval_trace, state
+from pullback.core.tracer import Primitive, Trace, Tracer, eval_trace, state
 
 _SCALARS = (bool, int, float, complex, np.generic)
 
@@ -50,6 +51,11 @@ class Program:
             index = self._residual_index[id(x)] = ~len(self.residuals)
             self.residuals.append(x)
         return index
+
+    def replace_residuals(self, value_of: Callable[[Any], Any]) -> None:
+        """Put other values in the residuals' places."""
+        self.residuals = [value_of(x) for x in self.residuals]
+        self._residual_index = {id(x): ~i for i, x in enumerate(self.residuals)}
 
     def to_jaxpr(self, n_in: int, outs: Sequence[int]) -> Jaxpr:
         """The program as a jaxpr: residuals then tangents in, tangents out."""
@@ -83,12 +89,15 @@ class Template:
         linear: nonzero tangents then residuals in, nonzero tangents out.
         sources: per residual ('arg', i), ('out', i), or ('const', value).
         out_nonzero: per primal result whether its tangent depends on the inputs' tangents.
+        can_wait: every result is a tracer under the function's trace, and nothing is seen to happen.
     """
 
     __slots__ = (
+        "can_wait",
         "direct",
         "in_avals",
         "known",
+        "known_avals",
         "known_consts",
         "linear",
         "n_outs",
@@ -137,6 +146,8 @@ class Template:
         if not all(kept):
             known, _ = dce_jaxpr(known, [True] * len(known.outvars), keep_inputs=True)
         self.known = close(known)
+        self.known_avals = [v.aval for v in self.known.outvars]
+        self.can_wait = all(self.out_nonzero) and not any(e.effectful for e in self.known.eqns)
         self.in_avals = tuple(avals)
         self.sources = sources
         self.out_avals = [v.aval for v in self.linear.outvars]
@@ -292,6 +303,9 @@ class LinTracer(Tracer):
 
     def concrete(self) -> Any:
         primal = self.primal
+        if type(primal) is Pending:
+            self._trace.run_waiting()
+            return primal.value
         return primal.concrete() if isinstance(primal, Tracer) else primal
 
 
@@ -300,13 +314,30 @@ _TEMPLATE_LIMIT = 8192
 
 
 class LinearizeTrace(Trace):
-    """Runs primal operations in the parent and records what they do to tangents."""
+    """Runs primal operations in the parent and records what they do to tangents.
 
-    def __init__(self, parent: Trace, program: Program) -> None:
+    With `deferred`, operations wait instead as long as nobody asks for a value.
+    """
+
+    def __init__(self, parent: Trace, program: Program, deferred: Deferred | None = None) -> None:
         self.parent: Trace = parent
         self.program = program
         self.tangents = TangentTrace(parent, program)
+        self.deferred = deferred
         self.live = True
+
+    def run_waiting(self) -> None:
+        """Run the operations that wait; from then on each is run as it comes."""
+        deferred, self.deferred = self.deferred, None
+        if deferred is None:
+            return
+        program = self.program
+        previous, state.trace = state.trace, eval_trace
+        try:
+            deferred.run([record[3] for record in program.records])
+        finally:
+            state.trace = previous
+        program.replace_residuals(resolved)
 
     def process(self, prim: Primitive, args: tuple, params: dict) -> Any:
         primals: list[Any] = []
@@ -314,7 +345,10 @@ class LinearizeTrace(Trace):
         nonzero: list[bool] = []
         for x in args:
             if type(x) is LinTracer and x._trace is self:
-                primals.append(x.primal)
+                primal = x.primal
+                if type(primal) is Pending and primal.value is not None:
+                    primal = x.primal = primal.value
+                primals.append(primal)
                 indices.append(x.index)
                 nonzero.append(True)
             else:
@@ -324,6 +358,9 @@ class LinearizeTrace(Trace):
             return _in_parent(self, prim, args, params)
         if self.parent is eval_trace and prim.linearize is None and prim.impl is None:
             return self._by_template(prim, primals, indices, tuple(nonzero), params)
+        if self.deferred is not None:
+            self.run_waiting()
+            primals = [resolved(x) for x in primals]
         numbers = iter(indices)
         tangents = [
             TangentTracer(self.tangents, next(numbers), tangent_aval(typeof(p)))
@@ -348,17 +385,18 @@ class LinearizeTrace(Trace):
         template = templates.get(key)
         if template is None:
             template = _new_template(key, prim, params, avals, nonzero)
-        state.trace = eval_trace
-        try:
-            if template.direct:
-                result = eval_trace.run(prim, tuple(primals), params)
-                results = result if prim.multiple_results else [result]
-            else:
-                results = backend.run(
-                    template.known, [*template.known_consts, *primals], {"name": prim.name}
-                )
-        finally:
-            state.trace = self
+        if self.deferred is not None and not template.can_wait:
+            self.run_waiting()
+            primals = [resolved(x) for x in primals]
+        codes: tuple[int, ...] = ()
+        if self.deferred is not None:
+            results, codes = self.deferred.call(template, prim, primals, params)
+        else:
+            state.trace = eval_trace
+            try:
+                results = run_known(template, prim, primals, params)
+            finally:
+                state.trace = self
         program = self.program
         residual = program.residual
         atoms = (
@@ -367,7 +405,7 @@ class LinearizeTrace(Trace):
         )
         first = len(program.avals)
         program.avals.extend(template.out_avals)
-        program.keys.append((template, atoms))
+        program.keys.append((template, atoms, codes))
         program.records.append((template, atoms, first, state.source or user_source(3)))
         if not prim.multiple_results:
             return LinTracer(self, results[0], first) if template.out_nonzero[0] else results[0]

@@ -8,17 +8,19 @@ Builds on linearize.py, transpose.py, call.py. Tested in tests/core/test_reverse
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pullback.core import linearize
 from pullback.core.aval import ShapedArray, tangent_aval, typeof
 from pullback.core.call import jit_p
+from pullback.core.deferred import Deferred, resolved
 from pullback.core.dtypes import float0
 from pullback.core.jaxpr import Jaxpr, close, eval_jaxpr
 from pullback.core.jvp import Zero
 from pullback.core.linearize import LinearizeTrace, LinTracer, Program
 from pullback.core.stage import JaxprTrace, staging
-from pullback.core.tracer import Trace, eval_trace, state
+from pullback.core.tracer import Trace, backend, eval_trace, state
 from pullback.core.transpose import UndefinedPrimal, backward_pass
 
 
@@ -107,14 +109,7 @@ class Linearized:
             tuple([typeof(r) for r in program.residuals]),
             tuple(self.out_indices),
         )
-        entry = _structures.pop(key, 0)
-        if type(entry) is int:
-            appeared = entry * _EQNS_PER_CALL >= len(program.keys) and entry > 0
-            entry = make() if appeared else entry + 1
-        if len(_structures) >= _STRUCTURE_LIMIT:
-            del _structures[next(iter(_structures))]
-        _structures[key] = entry  # the most recently used is the last
-        return None if type(entry) is int else entry
+        return _from_second(key, len(program.keys), make)
 
     def _transposed(self, zeros: tuple) -> tuple[Jaxpr, list[Any], list[bool]]:
         """The backward pass as a jaxpr: constants, residuals and nonzero cotangents in."""
@@ -145,6 +140,18 @@ _STRUCTURE_LIMIT = 256
 # A structure is compiled at its second appearance; longer ones, which take seconds to compile,
 # only after they have come back often enough.
 _EQNS_PER_CALL = 300
+
+
+def _from_second(key: tuple, size: int, make: Callable[[], Any]) -> Any:
+    """What `make` gives for a structure of `size` operations, once it has appeared often enough."""
+    entry = _structures.pop(key, 0)
+    if type(entry) is int:
+        appeared = entry * _EQNS_PER_CALL >= size and entry > 0
+        entry = make() if appeared else entry + 1
+    if len(_structures) >= _STRUCTURE_LIMIT:
+        del _structures[next(iter(_structures))]
+    _structures[key] = entry  # the most recently used is the last
+    return None if type(entry) is int else entry
 
 
 def clear_caches() -> None:
@@ -183,8 +190,21 @@ def linearize_flat(
     if nonzero is None:
         nonzero = [a.dtype != float0 for a in t_avals]
     in_avals = [a for a, nz in zip(t_avals, nonzero, strict=True) if nz]
+    trace, results, indices = _trace(fun, primals, nonzero, in_avals, None)
+    out_avals = [tangent_aval(typeof(o)) for o in results]
+    return results, Linearized(trace.program, nonzero, indices, out_avals)
+
+
+def _trace(
+    fun: Callable[..., Sequence[Any]],
+    primals: Sequence[Any],
+    nonzero: Sequence[bool],
+    in_avals: list[ShapedArray],
+    deferred: Deferred | None,
+) -> tuple[LinearizeTrace, list[Any], list[int | None]]:
+    """Run a flat function under a new trace: results, and the numbers of their tangents."""
     program = Program(in_avals)
-    trace = LinearizeTrace(state.trace, program)
+    trace = LinearizeTrace(state.trace, program, deferred)
     state.trace = trace
     try:
         numbers = iter(range(len(primals)))
@@ -201,10 +221,87 @@ def linearize_flat(
     indices: list[int | None] = []
     for o in outs:
         if type(o) is LinTracer and o._trace is trace:
-            results.append(o.primal)
+            results.append(resolved(o.primal) if trace.deferred is None else o.primal)
             indices.append(o.index)
         else:
             results.append(o)
             indices.append(None)
-    out_avals = [tangent_aval(typeof(o)) for o in results]
-    return results, Linearized(program, nonzero, indices, out_avals)
+    return trace, results, indices
+
+
+def gradient_flat(
+    fun: Callable[..., Sequence[Any]], primals: Sequence[Any], one: Callable[[ShapedArray], Any]
+) -> tuple[Linearized, list[Any]]:
+    """The gradient of a function with one scalar result, which is not needed itself.
+
+    Args:
+        fun: takes flat arguments, returns a list of one scalar.
+        primals: the point.
+        one: (aval of the result) -> the cotangent to start with.
+
+    Returns:
+        What the function left, and the cotangents of the varied arguments (arrays or `Zero`).
+    """
+    t_avals = [tangent_aval(typeof(p)) for p in primals]
+    nonzero = [a.dtype != float0 for a in t_avals]
+    in_avals = [a for a, nz in zip(t_avals, nonzero, strict=True) if nz]
+    may_wait = state.trace is eval_trace and not backend.watched()
+    deferred = Deferred() if may_wait else None
+    trace, (value,), (index,) = _trace(fun, primals, nonzero, in_avals, deferred)
+    ct = one(typeof(value))
+    linear = Linearized(trace.program, nonzero, [index], [tangent_aval(typeof(value))])
+    if trace.deferred is not None and index is not None:
+        whole = _whole(linear, trace.deferred, index, ct)
+        if whole is not None:
+            return linear, whole.run(trace, ct)
+    trace.run_waiting()
+    return linear, linear.vjp([ct])
+
+
+@dataclass(slots=True)
+class _Whole:
+    """A function that waits and its backward pass, as one program."""
+
+    jaxpr: Jaxpr
+    consts: list[Any]
+    present: list[bool]
+
+    def run(self, trace: LinearizeTrace, ct: Any) -> list[Any]:
+        """The cotangents of the varied arguments."""
+        deferred = trace.deferred
+        assert deferred is not None
+        args = [*self.consts, *deferred.inputs, ct]
+        try:
+            outs = iter(backend.run(self.jaxpr, args, {"name": "gradient"}))
+        except RuntimeError:
+            # Run one by one, the operation that cannot be run raises, and says where it was written.
+            trace.run_waiting()
+            raise
+        return [
+            next(outs) if there else Zero(a)
+            for there, a in zip(self.present, trace.program.avals, strict=False)
+        ]
+
+
+def _whole(linear: Linearized, deferred: Deferred, index: int, ct: Any) -> _Whole | None:
+    """The program of what waits and its backward pass, if this structure has appeared before."""
+    program = linear.program
+    residuals = tuple([deferred.code(r) for r in program.residuals])
+    key = (len(linear.in_avals), tuple(program.keys), residuals, index)
+
+    def make() -> _Whole:
+        trace = JaxprTrace(eval_trace, "gradient")
+        with staging(trace):
+            inputs = [trace.new_arg(typeof(x)) for x in deferred.inputs]
+            start = trace.new_arg(typeof(ct))
+            found = deferred.replay(inputs)
+            values = [found[c] if c >= 0 else inputs[~c] for c in residuals]
+            undefined = [UndefinedPrimal(a) for a in linear.in_avals]
+            in_cts = backward_pass(linear.jaxpr, (), [*values, *undefined], [start])[len(values) :]
+            present = [type(c) is not Zero for c in in_cts]
+            outs = [c for c in in_cts if type(c) is not Zero]
+            jaxpr, consts = trace.finish([*inputs, start], outs)
+        return _Whole(close(jaxpr), consts, present)
+
+    # Forward and backward together take about twice as long to compile as the backward pass alone.
+    return _from_second(key, 2 * len(program.keys), make)

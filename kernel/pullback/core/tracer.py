@@ -213,9 +213,11 @@ def _no_backend(prim: Primitive, args: tuple, params: dict) -> Any:
 
 
 class _Backend:
-    """Compiles and runs a jaxpr on concrete arguments; xla/dispatch.py provides `run`."""
+    """Compiles and runs a jaxpr on concrete arguments; xla/dispatch.py provides both."""
 
     run: Callable[[Any, Any, dict], list[Any]]
+    # Whether somebody wants to see each operation or program as it runs.
+    watched: Callable[[], bool] = staticmethod(lambda: False)
 
 
 backend = _Backend()

@@ -344,7 +344,14 @@ def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], params: dict) -> list[Any]:
     bufs = []
     away = committed = False
     for x in args:
-        buf = x._buf if type(x) is Array else to_buffer(x, device)
+        if type(x) is Array:
+            buf = x._buf
+        elif type(x) in HASHED_SCALARS and x != 0:
+            buf = fast_scalars.get((type(x), x, device, config.jax_enable_x64)) or fast_scalar(
+                x, device
+            )
+        else:
+            buf = to_buffer(x, device)
         bufs.append(buf)
         if buf._sharding is not home:
             away = True
@@ -389,3 +396,4 @@ def cache_sizes() -> dict[str, int]:
 
 eval_trace.run = run_primitive
 backend.run = run_jaxpr
+backend.watched = lambda: bool(after_run or after_program or config.jax_disable_jit)
