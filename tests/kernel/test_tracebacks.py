@@ -35,6 +35,27 @@ def test_the_switch_shows_all_frames(kernel):
     assert "/pullback/" in text and "engine frame" not in text
 
 
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        (
+            "import jax, jax.numpy as jnp\n"
+            "f = jax.jit(lambda x: x + 1, donate_argnums=0)\n"
+            "x = jnp.arange(3.)\n"
+            "f(x)\n"
+            "f(x)",
+            "Instead: use that call's result, or do not donate the array.",
+        ),
+        (
+            "import jax\njax.jit(lambda n, x: x * len(n), static_argnums=0)([1, 2], 3.0)",
+            "Instead: pass a tuple for a list",
+        ),
+    ],
+)
+def test_an_error_in_the_runtime_s_words_says_what_to_do(kernel, code, advice):
+    assert advice in kernel.run(code, check=False).traceback
+
+
 @pytest.mark.parametrize("mode", ["Plain", "Context", "Minimal", "Verbose"])
 def test_every_traceback_mode_folds(kernel, mode):
     kernel.run(f"%xmode {mode}")

@@ -15,6 +15,7 @@ from traitlets import Bool
 from traitlets.config import Configurable
 
 from pullback.core import source
+from pullback.xla.runtime_errors import add_advice
 
 _ALSO_FOLDED = ("/jaxlib/", "<frozen ", "/contextlib.py", "/functools.py")
 
@@ -117,6 +118,7 @@ class FoldingTB(AutoFormattedTB):
     ) -> list[list[str]]:
         """The frames and the message of one exception of a chain."""
         self.shown = evalue
+        add_advice(evalue)
         return super().format_exception_as_a_whole(etype, evalue, etb, context, tb_offset)
 
     def get_records(self, etb: TracebackType, context: int, tb_offset: int) -> Any:
