@@ -284,7 +284,7 @@ class JitFunction:
         if not on_trace and all(type(x) is Array for x in leaves):
             return None  # C++ takes such calls from here on, once it is given its data
         bufs = arguments.home_buffers(leaves)
-        if bufs is None or dispatch.after_run or any([b._committed for b in bufs]):
+        if bufs is None or dispatch.after_run or any(b._committed for b in bufs):
             return None
         # Avals are interned and kept alive by the entry, so that their ids may stand for them.
         key = (

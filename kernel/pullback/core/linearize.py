@@ -389,6 +389,7 @@ class LinearizeTrace(Trace):
             self.run_waiting()
             primals = [resolved(x) for x in primals]
         codes: tuple[int, ...] = ()
+        results: Sequence[Any]
         if self.deferred is not None:
             results, codes = self.deferred.call(template, prim, primals, params)
         else:
@@ -409,7 +410,7 @@ class LinearizeTrace(Trace):
         program.records.append((template, atoms, first, state.source or user_source(3)))
         if not prim.multiple_results:
             return LinTracer(self, results[0], first) if template.out_nonzero[0] else results[0]
-        outs = []
+        outs: list[Any] = []
         for o, nz in zip(results, template.out_nonzero, strict=False):
             if nz:
                 outs.append(LinTracer(self, o, first))

@@ -15,9 +15,10 @@ from pullback import lax
 from pullback.core.tracer import eval_trace, state
 from pullback.numpy import promote
 from pullback.numpy.arithmetic import divide, power
-from pullback.numpy.fused import fused, scalar_array
+from pullback.numpy.fused import fused
 from pullback.numpy.index_plan import Plan, index_vectors, parse
 from pullback.numpy.indexing import _can_slide, _window, read, wrapped_starts
+from pullback.xla.arguments import scalar_array
 from pullback.xla.array import Array
 
 

@@ -15,8 +15,9 @@ from pullback import lax
 from pullback.core.tracer import eval_trace, state
 from pullback.numpy import promote
 from pullback.numpy.creation import staged
-from pullback.numpy.fused import fused, scalar_array
+from pullback.numpy.fused import fused
 from pullback.numpy.index_plan import Plan, index_vectors, insert_new, parse, wrap_negative
+from pullback.xla.arguments import scalar_array
 from pullback.xla.array import Array
 
 # ---------------------------------------------------------------- reading

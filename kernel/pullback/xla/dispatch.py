@@ -189,7 +189,7 @@ def compiled_at_home(prim: Primitive, bufs: list[Any], params: dict) -> Compiled
     home = compat.single_device_sharding(device)
     if any(b._sharding is not home for b in bufs):
         return None
-    committed = any([b._committed for b in bufs])
+    committed = any(b._committed for b in bufs)
     entry = _eager.get((prim, device, committed, *[id(b.aval) for b in bufs], *params.items()))
     return None if entry is None else entry[2]
 
