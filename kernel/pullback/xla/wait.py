@@ -11,7 +11,8 @@ import threading
 import time
 from typing import Any
 
-_FIRST_SLEEP_S = 20e-6
+_FIRST_SLEEP_S = 20e-6  # the system makes it 70 us and more, so short waits only ask
+_ASKING_S = 60e-6
 _LONGEST_SLEEP_S = 0.02  # what an interrupt waits for at most
 _SHARE = 0.02  # a sleep is at most this part of the time waited so far, so timings stay true
 
@@ -28,5 +29,6 @@ def wait(buf: Any) -> None:
         start = time.perf_counter()
         while not buf.is_ready():
             waited = time.perf_counter() - start
-            time.sleep(min(max(waited * _SHARE, _FIRST_SLEEP_S), _LONGEST_SLEEP_S))
+            if waited > _ASKING_S:
+                time.sleep(min(max(waited * _SHARE, _FIRST_SLEEP_S), _LONGEST_SLEEP_S))
     buf.block_until_ready()
