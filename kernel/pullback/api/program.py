@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pullback.api import float0
 from pullback.api.signature import Static, name_of
 from pullback.core import errors, leaks, pytree, source
 from pullback.core.aval import ShapedArray, is_arraylike, typeof
@@ -131,7 +132,7 @@ class JitFunction:
     def trace(self, args: tuple, kwargs: dict) -> tuple[TracedProgram, list[Any]]:
         """The traced program for these arguments, from the cache or fresh, and the leaves."""
         dynamic, dynamic_kw, static, static_kw = self.split(args, kwargs)
-        leaves, tree = pytree.tree_flatten((dynamic, dynamic_kw))
+        leaves, tree = float0.flatten((dynamic, dynamic_kw))
         avals = tuple([self._aval(x, tree, i) for i, x in enumerate(leaves)])
         key = (
             avals,
@@ -198,7 +199,7 @@ class JitFunction:
             for i, value in static:
                 args.insert(i, value.value)
             named = {**dynamic_kw, **{k: v.value for k, v in static_kw.items()}}
-            outs, shape = pytree.tree_flatten(fun(*args, **named))
+            outs, shape = float0.flatten(fun(*args, **named))
             out_tree.append(shape)
             _check_outputs(outs, shape, self.name)
             return outs
@@ -280,7 +281,7 @@ class JitFunction:
             )
             args = tuple([a for i, a in enumerate(args) if i not in nums])
             kwargs = {k: v for k, v in kwargs.items() if k not in names}
-        leaves, tree = pytree.tree_flatten((args, kwargs))
+        leaves, tree = float0.flatten((args, kwargs))
         if not on_trace and all(type(x) is Array for x in leaves):
             return None  # C++ takes such calls from here on, once it is given its data
         bufs = arguments.home_buffers(leaves)

@@ -9,6 +9,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from pullback.api.float0 import is_float0
+from pullback.api.float0 import mapped as mapped_float0
 from pullback.core import errors, pytree
 from pullback.core.aval import is_arraylike, typeof
 from pullback.core.batching import AxisData, batch_flat, to_dim
@@ -165,6 +167,8 @@ def _output_error(name: str, x: Any, path: str) -> TypeError:
 
 
 def _place(x: Any, dim: int | None, size: int, want: int | None, name: str) -> Any:
+    if is_float0(x) and dim is None and want is not None:
+        return mapped_float0(x, size, want)
     if want is None:
         if dim is not None:
             raise ValueError(
