@@ -23,6 +23,7 @@ _MODULES = (
 
 _NAMES = {
     "api.autodiff": "grad jvp linear_transpose linearize value_and_grad vjp",
+    "api.fwd_and_bwd": "fwd_and_bwd",
     "api.jacobian": "hessian jacfwd jacrev",
     "api.vmap": "vmap",
     "api.jit": "eval_shape jit make_jaxpr",

@@ -297,9 +297,6 @@ def test_refusals():
         checkify.check_error("no")
     with pytest.raises(pb.errors.ConcretizationTypeError, match="return the error"):
         pb.jit(lambda x: checkify.checkify(positive)(x)[0].get())(F(1))
-    callback = lambda x: lax.custom_root(
-        lambda v: v - x, x, lambda g, y: positive(y), lambda g, y: y
-    )
     with pytest.raises(NotImplementedError, match="check inside of"):
         checkify.checkify(lambda x: lax.reduce(x, F(0), lambda a, b: positive(a), (0,)))(
             jnp.ones(2)

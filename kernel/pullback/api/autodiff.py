@@ -22,6 +22,7 @@ from pullback.api.differentiable import (
     select_arguments,
     split_aux,
 )
+from pullback.api.kept import Kept, form_of
 from pullback.api.place import device_put
 from pullback.core import dtypes, errors, pytree
 from pullback.core.aval import ShapedArray, tangent_aval, typeof
@@ -181,10 +182,15 @@ class VJP:
     """
 
     def __init__(
-        self, linear: Linearized, primals: Sequence[Any], in_tree: Any, out_tree: Any, name: str
+        self,
+        linear: Linearized | Kept,
+        in_avals: Sequence[ShapedArray],
+        in_tree: Any,
+        out_tree: Any,
+        name: str,
     ) -> None:
         self._linear = linear
-        self._in_avals = [typeof(p) for p in primals]
+        self._in_avals = in_avals
         self._in_tree = in_tree
         self._out_tree = out_tree
         self._name = name
@@ -226,6 +232,46 @@ class VJP:
 
     def __repr__(self) -> str:
         return f"<pullback of {self._name}>"
+
+
+def _flatten_vjp(pull: VJP) -> tuple[list[Any], tuple]:
+    form = form_of(pull._linear)
+    aux = (form, tuple(pull._in_avals), pull._in_tree, pull._out_tree, pull._name)
+    return list(pull._linear.residuals), aux
+
+
+pytree.register_pytree_node(
+    VJP, _flatten_vjp, lambda aux, residuals: VJP(Kept(aux[0], list(residuals)), *aux[1:])
+)
+
+
+class Pushforward:
+    """A derivative at a point: tangents of the arguments to the tangent of the result.
+
+    A pytree of residuals, as the pullback is.
+    """
+
+    def __init__(self, pull: VJP) -> None:
+        self._pull = pull
+
+    @api_boundary
+    def __call__(self, *tangents: Any) -> Any:
+        """The tangent of the result.
+
+        Raises:
+            ValueError, TypeError: the tangents do not have the arguments' structure or types.
+        """
+        pull = self._pull
+        given = check_tangents(pull._in_avals, pull._in_tree, tangents, "linearize")
+        return pytree.tree_unflatten(pull._out_tree, pull.push(given))
+
+    def __repr__(self) -> str:
+        return f"<pushforward of {self._pull._name}>"
+
+
+pytree.register_pytree_node(
+    Pushforward, lambda push: ((push._pull,), None), lambda _, pulls: Pushforward(*pulls)
+)
 
 
 def _float0_to_zero(ct: Any) -> Any:
@@ -271,7 +317,7 @@ def vjp(
     out_tree, n_out, kept = trees
     del linear.out_indices[n_out:], linear.out_avals[n_out:]
     value = pytree.tree_unflatten(out_tree, [_as_array(o) for o in outs[:n_out]])
-    pull = VJP(linear, leaves, tree, out_tree, name)
+    pull = VJP(linear, [typeof(x) for x in leaves], tree, out_tree, name)
     if has_aux:
         return value, pull, kept.rebuilt(outs[n_out:])
     return value, pull
@@ -308,7 +354,7 @@ def jvp(
         )
     name = name_of(fun)
     leaves, tree = pytree.tree_flatten(tuple(primals))
-    t_leaves = check_tangents(leaves, tree, tangents, "jvp")
+    t_leaves = check_tangents([typeof(x) for x in leaves], tree, tangents, "jvp")
     trees: list[Any] = []
 
     def flat(*new: Any) -> list[Any]:
@@ -342,15 +388,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
         without computing the value again.
     """
     result = vjp(fun, *primals, has_aux=has_aux)
-    value, pull = result[0], result[1]
-    leaves, tree = pytree.tree_flatten(primals)
-
-    @api_boundary
-    def f_jvp(*tangents: Any) -> Any:
-        given = check_tangents(leaves, tree, tangents, "linearize")
-        return pytree.tree_unflatten(pull._out_tree, pull.push(given))
-
-    return (value, f_jvp, *result[2:])
+    return (result[0], Pushforward(result[1]), *result[2:])
 
 
 @api_boundary

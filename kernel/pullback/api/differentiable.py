@@ -131,20 +131,20 @@ class Aux:
 
 
 def check_tangents(
-    primal_leaves: list[Any], primal_tree: Any, tangents: Any, what: str
+    primal_avals: Sequence[ShapedArray], primal_tree: Any, tangents: Any, what: str
 ) -> list[Any]:
-    """The tangents' leaves, checked against the primals; float0 as symbolic zero."""
+    """The tangents' leaves, checked against the primals' types; float0 as symbolic zero."""
     leaves, tree = pytree.tree_flatten(tuple(tangents))
     if tree != primal_tree:
-        found = pytree.mismatch(primal_tree.unflatten(primal_leaves), tuple(tangents))
+        found = pytree.mismatch(primal_tree.unflatten(primal_avals), tuple(tangents))
         raise TypeError(
             f"{what}: primals and tangents must have the same structure: {found or ''}\n"
             f"  primals  {primal_tree}\n  tangents {tree}\n"
             "Instead: build the tangents from the primals, jax.tree.map(jnp.ones_like, primals)."
         )
     checked = []
-    for i, (p, t) in enumerate(zip(primal_leaves, leaves, strict=True)):
-        want = tangent_aval(typeof(p))
+    for i, (p, t) in enumerate(zip(primal_avals, leaves, strict=True)):
+        want = tangent_aval(p)
         if getattr(t, "dtype", None) == dtypes.float0:
             given_shape, given_dtype, weak = t.shape, dtypes.float0, False
         else:
@@ -152,14 +152,14 @@ def check_tangents(
             given_shape, given_dtype, weak = given.shape, given.dtype, given.weak_type
         if given_dtype != want.dtype and not (weak and dtypes.is_inexact(want.dtype)):
             raise TypeError(
-                f"{what}: the tangent of {typeof(p).str_short()} at "
+                f"{what}: the tangent of {p.str_short()} at "
                 f"{pytree.leaf_path(primal_tree, i)} must have dtype "
                 f"{dtypes.name(want.dtype)}, got {dtypes.name(given_dtype)}\n"
                 "Instead: cast the tangent, or use a float primal value."
             )
         if given_shape != want.shape:
             raise ValueError(
-                f"{what}: the tangent of {typeof(p).str_short()} at "
+                f"{what}: the tangent of {p.str_short()} at "
                 f"{pytree.leaf_path(primal_tree, i)} must have shape {want.shape}, "
                 f"got {given_shape}.\n"
                 "Instead: a tangent has the shape of its primal, as jnp.ones_like(x) has."
