@@ -260,3 +260,15 @@ def test_long_programs_are_compiled_only_when_they_come_back_often():
         assert float(pb.grad(f)(1.0)) == pytest.approx(want, rel=1e-4)
     assert "gradient" not in programs_run(lambda: pb.grad(f)(1.0))
     assert reverse.cache_sizes()["structures"] >= made
+
+
+@pytest.mark.parametrize("transform", [pb.grad, lambda f: lambda x: pb.vjp(f, x)[1](1.0)[0]])
+def test_a_numpy_array_counts_as_it_was_when_it_was_used(transform):
+    def f(x):
+        factor = np.array([1.0, 2.0], np.float32)
+        y = x * factor
+        factor[:] = 10
+        return jnp.sum(y * factor)
+
+    for _ in range(3):
+        np.testing.assert_array_equal(np.asarray(transform(f)(jnp.ones(2))), [10, 20])

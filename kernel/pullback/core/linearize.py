@@ -352,7 +352,8 @@ class LinearizeTrace(Trace):
                 indices.append(x.index)
                 nonzero.append(True)
             else:
-                primals.append(x)
+                # The user may write to a NumPy array before the backward pass reads it.
+                primals.append(x.copy() if isinstance(x, np.ndarray) else x)
                 nonzero.append(False)
         if not indices:
             return _in_parent(self, prim, args, params)
