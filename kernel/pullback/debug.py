@@ -2,5 +2,6 @@
 
 # ruff: noqa: F401
 
+from pullback.api.breakpoint import breakpoint
 from pullback.api.effects import debug_callback as callback
 from pullback.api.effects import debug_print as print

@@ -174,6 +174,7 @@ def test_messages_name_the_line():
     with pytest.raises(checkify.JaxRuntimeError, match=r"line 3") as caught:
         error.throw()
     assert isinstance(caught.value, ValueError)
+    assert "Instead: keep the operand" in str(caught.value)
     assert type(caught.value.__cause__).__name__ == "NaNError"
 
 

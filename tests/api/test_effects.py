@@ -164,6 +164,21 @@ def test_debug_callback_keeps_values_valid_and_static_arguments():
     np.testing.assert_array_equal(seen[0][1], [0, 1, 2])
 
 
+def test_callbacks_get_arrays():
+    seen = []
+    f = lambda x: pb.debug.callback(lambda v: seen.append(v.at[0].set(7.0)), x)
+    for call in (f, pb.jit(f)):
+        call(jnp.ones(2))
+        np.testing.assert_array_equal(seen.pop(), [7, 1])
+    spec = pb.ShapeDtypeStruct((2,), np.float32)
+    g = pb.jit(lambda x: pb.pure_callback(lambda v: jnp.sin(v), spec, x))
+    np.testing.assert_allclose(g(jnp.ones(2)), np.sin([1, 1]), rtol=1e-6)
+
+
+def test_functions_without_results_on_several_devices():
+    assert pb.pmap(lambda x: None)(jnp.arange(2)) is None
+
+
 def test_on_several_devices():
     seen = []
     f = pb.pmap(lambda x: (pb.debug.callback(lambda v: seen.append(int(v)), x), x)[1])

@@ -73,7 +73,7 @@ def test_errors():
     with pytest.raises(TypeError, match="expects a function"):
         pb.fwd_and_bwd(3, 0)
     fwd, _ = pb.fwd_and_bwd(layer, 5)
-    with pytest.raises(ValueError, match="argnums=5"):
+    with pytest.raises((TypeError, ValueError), match="argnums=5"):
         fwd(X, W)
     fwd, bwd = pb.fwd_and_bwd(layer, 0)
     with pytest.raises(ValueError, match="cotangent"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,7 @@ class CellResult:
     error_name: str = ""
     error_value: str = ""
     traceback: str = ""
+    prompts: list[str] = field(default_factory=list)
 
     @property
     def text(self) -> str:
@@ -58,6 +59,7 @@ class RunningKernel:
         *,
         check: bool = True,
         on_output: Callable[[dict[str, Any]], None] | None = None,
+        answers: Sequence[str] | None = None,
     ) -> CellResult:
         """Run a cell to its end.
 
@@ -65,15 +67,27 @@ class RunningKernel:
             code: the cell.
             check: fail if the cell raises.
             on_output: called with each message as it comes.
+            answers: what to answer when the cell asks for input; None: nobody can be asked.
         """
         result = CellResult()
+        given = iter(answers or ())
 
         def hook(message: dict[str, Any]) -> None:
             collect(result, message)
             if on_output is not None:
                 on_output(message)
 
-        reply = self.client.execute_interactive(code, timeout=TIMEOUT_S, output_hook=hook)
+        def answer(message: dict[str, Any]) -> None:
+            result.prompts.append(message["content"]["prompt"])
+            self.client.input(next(given))
+
+        reply = self.client.execute_interactive(
+            code,
+            allow_stdin=answers is not None,
+            timeout=TIMEOUT_S,
+            output_hook=hook,
+            stdin_hook=answer,
+        )
         result.status = reply["content"]["status"]
         if check and result.status != "ok":
             pytest.fail(

@@ -29,7 +29,7 @@ from pullback.xla.array import Array
 def _impl(*leaves: Any, tree: Any, debug: bool) -> list[Any]:
     exception = None if debug else pytree.tree_unflatten(tree, leaves).get_exception()
     if exception is not None:
-        raise JaxRuntimeError(str(exception)) from exception
+        raise JaxRuntimeError.of(exception) from exception
     return []
 
 

@@ -42,6 +42,12 @@ class JaxRuntimeError(ValueError):
         >>> checkify.check(jnp.float32(1) > 0, "must be positive")
     """
 
+    @classmethod
+    def of(cls, exception: JaxException) -> JaxRuntimeError:
+        """The error that is thrown for a failed check."""
+        instead = f"Instead: {exception.instead}" if exception.instead else ""
+        return cls(errors.compose(str(exception), instead))
+
 
 class JaxException(Exception):  # noqa: N818  (JAX's name)
     """A failed check as an exception: what failed, and at which line of the user's.
@@ -49,7 +55,10 @@ class JaxException(Exception):  # noqa: N818  (JAX's name)
     Attributes:
         text: what failed.
         position: where the check or the operation stands.
+        instead: what could be written, for the kinds of which that is known.
     """
+
+    instead = ""
 
     def __init__(self, text: str, position: SourceInfo | None = None) -> None:
         super().__init__(errors.compose(text, errors.line_text(position)))
@@ -60,13 +69,19 @@ class JaxException(Exception):  # noqa: N818  (JAX's name)
 class DivisionByZeroError(JaxException):
     """A divisor was zero."""
 
+    instead = "x / jnp.where(y == 0, 1.0, y), and jnp.where(y == 0, ..., that) for the result."
+
 
 class NaNError(JaxException):
     """An operation gave a NaN."""
 
+    instead = "keep the operand where the operation is defined: jnp.log(jnp.where(x > 0, x, 1.0))."
+
 
 class OOBError(JaxException):
     """An index lay outside of its array."""
+
+    instead = "keep the index inside, x[jnp.clip(i, 0, x.shape[0] - 1)], and choose with jnp.where."
 
 
 class FailedCheckError(JaxException):
@@ -86,6 +101,7 @@ class BatchedError(JaxException):
         if len(found) > _SHOWN:
             lines.append(f"and at {len(found) - _SHOWN} more mapped indices")
         super().__init__("\n".join(lines), found[0][1].position)
+        self.instead = found[0][1].instead
         self.error_mapping = error_mapping
 
 

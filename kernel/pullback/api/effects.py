@@ -25,7 +25,10 @@ VmapMethod = Literal[
 
 @dataclass(frozen=True, slots=True)
 class _OnLeaves:
-    """A function of pytrees as one of leaves; arguments that are not arrays stay as they are."""
+    """A function of pytrees as one of leaves; arguments that are not arrays stay as they are.
+
+    It is called with arrays of ours, so that it can compute with them, as in JAX.
+    """
 
     function: Callable[..., Any]
     in_tree: Any
@@ -36,7 +39,7 @@ class _OnLeaves:
         rest = iter(leaves)
         known = dict(self.fixed)
         n = self.in_tree.num_leaves
-        full = [known[i] if i in known else next(rest) for i in range(n)]
+        full = [known[i] if i in known else array_from_numpy(next(rest)) for i in range(n)]
         args, kwargs = pytree.tree_unflatten(self.in_tree, full)
         out = self.function(*args, **kwargs)
         return pytree.tree_leaves(out) if self.keep_results else ()
@@ -67,7 +70,7 @@ def pure_callback(
     """The results of a Python function without side effects, also inside compiled programs.
 
     Args:
-        callback: takes the arguments as NumPy arrays; may be called any number of times, or never.
+        callback: takes the arguments as arrays; may be called any number of times, or never.
         result_shape_dtypes: pytree of things with shape and dtype, like what `callback` gives.
         args, kwargs: pytrees of arrays.
         sharding: not supported; must be None.
@@ -109,7 +112,7 @@ def io_callback(
     """The results of a Python function with side effects, also inside compiled programs.
 
     Args:
-        callback: takes the arguments as NumPy arrays; called once each time the program gets there.
+        callback: takes the arguments as arrays; called once each time the program gets there.
         result_shape_dtypes: pytree of things with shape and dtype, like what `callback` gives.
         args, kwargs: pytrees of arrays.
         sharding: not supported; must be None.
@@ -156,7 +159,7 @@ def debug_callback(
     Under vmap it is called per element, under grad with the values of the forward pass.
 
     Args:
-        callback: takes the arguments as NumPy arrays; its result is dropped.
+        callback: takes the arguments as arrays; its result is dropped.
         args, kwargs: pytrees of arrays, and other values that are passed as they are.
         ordered: keep the order of the program's ordered calls.
         partitioned: call with each device's part; what always happens under shard_map.

@@ -44,9 +44,8 @@ def _check_specs(specs: Any, what: str, mesh: Mesh) -> None:
 
 def spread(prefix: Any, tree: Any, what: str) -> list[Any]:
     """A tree prefix (of specs or axes) as one entry per leaf of a structure."""
-    full = pytree.tree_unflatten(tree, list(range(tree.num_leaves)))
     try:
-        return pytree.broadcast_prefix(prefix, full, is_leaf=lambda x: x is None or _is_spec(x))
+        return pytree.flatten_prefix(what, tree, prefix, lambda x: x is None or _is_spec(x))
     except ValueError as error:
         raise ValueError(
             f"{what} must be a pytree prefix of the corresponding values: got {prefix}, and values "

@@ -146,6 +146,11 @@ def user_source(skip: int = 1) -> SourceInfo | None:
     return None
 
 
+def is_user_frame(frame: FrameType) -> bool:
+    """Whether a frame runs the user's code."""
+    return _is_user_file(frame.f_code.co_filename)
+
+
 # Gives the position of the equation that is being processed, if one is; core/tracer.py puts it here.
 processed: list[Callable[[], SourceInfo | None]] = [lambda: None]
 
