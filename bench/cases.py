@@ -6,58 +6,17 @@ over repeats, after warming up; first-call cases give the seconds of fresh trace
 
 from __future__ import annotations
 
-import importlib
 import json
-import statistics
-import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from measure import fresh, load, results, timed
 
-engine = sys.argv[1]
-only = sys.argv[2] if len(sys.argv) > 2 else ""
 start = time.perf_counter()
-jax: Any = importlib.import_module(engine)
-jnp: Any = importlib.import_module(f"{engine}.numpy")
+jax, jnp = load()
 jnp.zeros(())
-import_seconds = time.perf_counter() - start
-results: dict[str, float] = {"import and first array (ms)": import_seconds * 1e3}
-
-
-def wait(x: Any) -> None:
-    """Wait for every array of a result."""
-    jax.block_until_ready(x)
-
-
-def timed(name: str, call: Callable[[], Any], n: int = 300, repeats: int = 9) -> None:
-    """Median microseconds of one call, each repeat being `n` calls and one wait."""
-    if only and only not in name:
-        return
-    for _ in range(10):
-        wait(call())
-    samples = []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        for _ in range(n):
-            out = call()
-        wait(out)
-        samples.append((time.perf_counter() - begin) / n * 1e6)
-    results[name] = statistics.median(samples)
-
-
-def fresh(name: str, make: Callable[[], Any], repeats: int = 7) -> None:
-    """Median milliseconds of an action done anew each time."""
-    if only and only not in name:
-        return
-    make()
-    samples = []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        make()
-        samples.append((time.perf_counter() - begin) * 1e3)
-    results[name] = statistics.median(samples)
+results["import and first array (ms)"] = (time.perf_counter() - start) * 1e3
 
 
 x = jnp.asarray(np.float32(0.7))

@@ -7,13 +7,9 @@
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import statistics
-import subprocess
-import sys
 from pathlib import Path
+
+from engines import arguments, medians
 
 CASES = Path(__file__).with_name("cases.py")
 
@@ -36,38 +32,11 @@ TARGETS = {
 }
 
 
-def run(python: str, engine: str, only: str) -> dict[str, float]:
-    """One run of all cases in an engine's environment."""
-    done = subprocess.run(
-        [python, str(CASES), engine, only], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise SystemExit(f"{engine} failed:\n{done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def main() -> None:
     """Run the engines in turn and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jax-python", default=os.environ.get("PULLBACK_JAX_PYTHON"))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--markdown", type=Path)
-    options = parser.parse_args()
-    if not options.jax_python:
-        parser.error("give --jax-python, a Python with jax installed")
-    ours: dict[str, list[float]] = {}
-    theirs: dict[str, list[float]] = {}
-    for _ in range(options.rounds):
-        for python, engine, table in (
-            (sys.executable, "pullback", ours),
-            (options.jax_python, "jax", theirs),
-        ):
-            for name, value in run(python, engine, options.only).items():
-                table.setdefault(name, []).append(value)
+    options = arguments(__doc__)
     lines = ["| case | pullback | jax | ratio | target |", "|---|---|---|---|---|"]
-    for name, values in ours.items():
-        mine, other = statistics.median(values), statistics.median(theirs[name])
+    for name, (mine, other) in medians(options, CASES).items():
         target = TARGETS[name]
         mark = "" if mine / other <= target else " (missed)"
         lines.append(f"| {name} | {mine:.1f} | {other:.1f} | {mine / other:.2f} | {target}{mark} |")

@@ -6,7 +6,7 @@ Builds on autodiff.py and vmap.py. Tested in tests/core/test_transforms.py.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,15 +16,32 @@ from pullback.api.differentiable import Argnums, check_input, name_of, select_ar
 from pullback.api.vmap import vmap
 from pullback.core import dtypes, errors, pytree
 from pullback.core.aval import typeof
-from pullback.core.jvp import Zero, zero_of
 from pullback.core.source import api_boundary
 from pullback.lax import shape as lax_shape
+from pullback.lax.slice import split
 
 
-def _basis(x: Any) -> Any:
-    """The unit vectors of an array's space: [size, *shape]."""
-    aval = typeof(x)
-    return np.eye(aval.size, dtype=aval.dtype).reshape(aval.size, *aval.shape)
+def _basis(xs: Sequence[Any]) -> list[Any]:
+    """The unit vectors of the space of several arrays together: per array [total size, *shape]."""
+    avals = [typeof(x) for x in xs]
+    total = sum(a.size for a in avals)
+    out, start = [], 0
+    for aval in avals:
+        block = np.zeros((total, aval.size), aval.dtype)
+        block[start : start + aval.size] = np.eye(aval.size, dtype=aval.dtype)
+        out.append(block.reshape(total, *aval.shape))
+        start += aval.size
+    return out
+
+
+def _blocks(stacked: Any, like: Sequence[Any], axis: int) -> list[Any]:
+    """The parts of what was computed for all unit vectors that belong to each of the arrays."""
+    sizes = [typeof(x).size for x in like]
+    if len(sizes) == 1:
+        return [stacked]
+    if typeof(stacked).dtype == dtypes.float0:
+        return np.split(stacked, np.cumsum(sizes)[:-1], axis)
+    return split(stacked, sizes, axis)
 
 
 @api_boundary
@@ -59,24 +76,18 @@ def jacrev(
         for y in out_leaves:
             _check_jacobian_output(y, "jacrev", holomorphic)
         in_leaves, in_tree = pytree.tree_flatten(varied[0] if single else varied)
-        zeros = [Zero(a) for a in pull._linear.out_avals]
-        rows = []
-        for i, y in enumerate(out_leaves):
-
-            def pull_one(ct: Any, i: int = i) -> list[Any]:
-                cts = [ct if k == i else z for k, z in enumerate(zeros)]
-                return pull.flat(cts)
-
-            blocks = vmap(pull_one)(_basis(y))
-            rows.append(
-                pytree.tree_unflatten(
-                    in_tree,
-                    [
-                        lax_shape.reshape(b, (*np.shape(y), *np.shape(x)))
-                        for b, x in zip(blocks, in_leaves, strict=True)
-                    ],
-                )
+        stacked = vmap(lambda *cts: pull.flat(cts))(*_basis(out_leaves)) if out_leaves else []
+        columns = [_blocks(b, out_leaves, 0) for b in stacked]
+        rows = [
+            pytree.tree_unflatten(
+                in_tree,
+                [
+                    lax_shape.reshape(column[k], (*np.shape(y), *np.shape(x)))
+                    for column, x in zip(columns, in_leaves, strict=True)
+                ],
             )
+            for k, y in enumerate(out_leaves)
+        ]
         jac = pytree.tree_unflatten(out_tree, rows)
         return (jac, aux[0]) if has_aux else jac
 
@@ -122,23 +133,17 @@ def jacfwd(
         for y in out_leaves:
             _check_jacobian_output(y, "jacfwd", holomorphic)
         in_leaves, in_tree = pytree.tree_flatten(varied[0] if single else varied)
-        zeros = [zero_of(x) for x in in_leaves]
-        columns: list[list[Any]] = []
-        for i, x in enumerate(in_leaves):
-
-            def push_one(t: Any, i: int = i) -> list[Any]:
-                return pull.push([t if k == i else z for k, z in enumerate(zeros)])
-
-            blocks = vmap(push_one, out_axes=-1)(_basis(x))
-            columns.append(
+        push = vmap(lambda *ts: pull.push(ts), out_axes=-1)
+        stacked = push(*_basis(in_leaves)) if in_leaves else []
+        rows = [
+            pytree.tree_unflatten(
+                in_tree,
                 [
                     lax_shape.reshape(b, (*np.shape(y), *np.shape(x)))
-                    for b, y in zip(blocks, out_leaves, strict=True)
-                ]
+                    for b, x in zip(_blocks(row, in_leaves, -1), in_leaves, strict=True)
+                ],
             )
-        rows = [
-            pytree.tree_unflatten(in_tree, [column[k] for column in columns])
-            for k in range(len(out_leaves))
+            for row, y in zip(stacked, out_leaves, strict=True)
         ]
         jac = pytree.tree_unflatten(out_tree, rows)
         return (jac, aux[0]) if has_aux else jac

@@ -147,27 +147,33 @@ def _sub_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
     return [ct_x, unbroadcast(ct if is_zero(ct) else neg_p.bind(ct), y.aval)]
 
 
-add_p = binary(
+def _sum_jvp(prim: Primitive, primals: Any, tangents: Any, second: Any) -> tuple[Any, Any]:
+    """Two tangents go through the operation itself, which broadcasts; one is fitted to the result."""
+    out = prim.bind(*primals)
+    shape = typeof(out).shape
+    t_x, t_y = tangents
+    if is_zero(t_y):
+        return out, zero_of(out) if is_zero(t_x) else match_shape(t_x, shape)
+    if is_zero(t_x):
+        return out, second(t_y, shape)
+    return out, match_shape(prim.bind(t_x, t_y), shape)
+
+
+add_p: Primitive = binary(
     "add",
     "add",
     NUMBER,
-    d=(
-        lambda t, out, x, y: match_shape(t, typeof(out).shape),
-        lambda t, out, x, y: match_shape(t, typeof(out).shape),
-    ),
+    jvp=lambda xs, ts: _sum_jvp(add_p, xs, ts, match_shape),
     transpose=_add_transpose,
     promoting="add",
     doc="x + y; linear",
 )
 
-sub_p = binary(
+sub_p: Primitive = binary(
     "sub",
     "subtract",
     NUMBER,
-    d=(
-        lambda t, out, x, y: match_shape(t, typeof(out).shape),
-        lambda t, out, x, y: neg_p.bind(match_shape(t, typeof(out).shape)),
-    ),
+    jvp=lambda xs, ts: _sum_jvp(sub_p, xs, ts, lambda t, s: neg_p.bind(match_shape(t, s))),
     transpose=_sub_transpose,
     promoting="subtract",
     doc="x - y; linear",

@@ -410,7 +410,14 @@ def _split_jvp(primals: Any, tangents: Any, *, sizes: tuple, axis: int) -> tuple
 def _split_transpose(cts: Any, x: Any, *, sizes: tuple, axis: int) -> list[Any]:
     if all(is_zero(ct) for ct in cts):
         return [Zero(cotangent_aval(x))]
-    parts = [zeros(ct.aval) if is_zero(ct) else ct for ct in cts]
+    parts: list[Any] = []
+    for ct in cts:
+        if is_zero(ct) and parts and is_zero(parts[-1]):  # neighbours make one block of zeros
+            shape = list(ct.aval.shape)
+            shape[axis] += parts.pop().aval.shape[axis]
+            ct = Zero(ct.aval.update(shape=tuple(shape)))
+        parts.append(ct)
+    parts = [zeros(ct.aval) if is_zero(ct) else ct for ct in parts]
     return [concatenate_p.bind(*parts, dimension=axis)]
 
 

@@ -219,7 +219,9 @@ def _unstack(x: Any, axis: int) -> list[Any]:
 
 @fused("cuts", "axis")
 def _cut(x: Any, cuts: tuple[int, ...], axis: int) -> list[Any]:
-    pairs = zip(cuts, cuts[1:], strict=False)
+    pairs = list(zip(cuts, cuts[1:], strict=False))
+    if all(a <= b for a, b in pairs):
+        return lax.split(x, [b - a for a, b in pairs], axis)
     return [lax.slice_in_dim(x, a, builtins.max(a, b), axis=axis) for a, b in pairs]
 
 
