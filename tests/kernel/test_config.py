@@ -27,6 +27,14 @@ def test_the_environment_wins_over_the_default_number(start_kernel, environment)
     kernel.close()
 
 
+def test_xlas_own_flag_wins_over_the_default_number(start_kernel, environment):
+    kernel = start_kernel(
+        env=environment(XLA_FLAGS="--xla_force_host_platform_device_count=3"),
+    )
+    assert kernel.run("import jax\nprint(jax.device_count())").stdout == "3\n"
+    kernel.close()
+
+
 def test_a_process_started_from_a_cell_has_one_device(kernel):
     command = f"!{sys.executable} -c 'import pullback; print(pullback.device_count())'"
     assert kernel.run(command).stdout.strip() == "1"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 
 from packaging.requirements import Requirement
@@ -53,3 +55,23 @@ def test_a_kernelspec_of_another_interpreter_is_noted():
 def test_the_report_counts_what_is_missing():
     text = doctor.report([doctor.Finding("missing", "a", "no", "do this")])
     assert text == "MISS  a  no\n         -> do this\n\n1 thing(s) missing."
+
+
+def test_a_cache_that_cannot_be_used_is_reported_and_not_warned_of(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = run_doctor(PULLBACK_CACHE_DIR=str(tmp_path / "file"))
+    assert done.returncode == 0 and done.stderr == ""
+    assert "file/xla cannot be used" in done.stdout and "set PULLBACK_CACHE_DIR" in done.stdout
+
+
+def test_a_platform_that_is_not_there_comes_with_the_variable_that_chose_it():
+    done = run_doctor(JAX_PLATFORMS="nonesuch")
+    assert done.returncode == 1 and done.stderr == ""
+    assert "-> unset JAX_PLATFORMS to use the CPU" in done.stdout
+    assert all(line == "" or line[:4].strip() or "->" in line for line in done.stdout.split("\n"))
+
+
+def run_doctor(**variables):
+    command = [sys.executable, "-m", "pullback", "doctor"]
+    environment = {**os.environ, **variables}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)

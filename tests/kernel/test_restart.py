@@ -31,3 +31,11 @@ def test_running_all_again_after_a_restart_compiles_nothing(start_kernel, enviro
     assert printed[0] == printed[1]
     assert counts == ["0", "True"]
     assert stat.S_IMODE((tmp_path / "cache" / "xla").stat().st_mode) == 0o700
+
+
+def test_without_a_place_for_programs_the_cells_stay_clean(start_kernel, environment, tmp_path):
+    (tmp_path / "file").write_text("")
+    kernel = start_kernel(env=environment(PULLBACK_CACHE_DIR=str(tmp_path / "file")))
+    result = kernel.run(WORK)
+    assert result.stdout and result.stderr == ""
+    kernel.close()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -58,6 +60,72 @@ def test_damaged_entries_are_removed(cache, cache_dir, damage):
     path = cache_dir / "k.pbx"
     path.write_bytes(damage(path.read_bytes()))
     assert cache.get("k") is None and not path.exists() and cache.statistics.corrupt == 1
+
+
+def a_folder(path):
+    path.unlink()
+    (path / "inner").mkdir(parents=True)
+
+
+def a_circle(path):
+    path.unlink()
+    path.symlink_to(path.name)
+
+
+@pytest.mark.parametrize("put_there", [a_folder, a_circle])
+def test_what_is_no_file_is_a_damaged_entry(cache, cache_dir, put_there):
+    cache.put("k", b"program")
+    path = cache_dir / "k.pbx"
+    put_there(path)
+    assert cache.get("k") is None and cache.statistics.corrupt == 1
+    assert list(cache_dir.iterdir()) == []
+    cache.put("k", b"program")
+    assert cache.get("k") == b"program"
+
+
+def test_a_disk_that_became_read_only_is_still_read(cache, cache_dir, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    cache.put("k", b"program")
+    cache.put("damaged", b"program")
+    (cache_dir / "damaged.pbx").write_bytes(b"")
+    for name in ("utime", "unlink", "replace"):
+        monkeypatch.setattr(os, name, refuse)
+    assert cache.get("k") == b"program"
+    assert cache.get("damaged") is None
+    cache.max_bytes = 1
+    cache.evict()
+    assert cache.statistics.evicted == 0
+    with pytest.warns(CompilationCacheWarning, match="Read-only"):
+        cache.put("k2", b"program")
+
+
+def test_a_directory_that_the_user_removes_is_made_again(cache, cache_dir):
+    cache.put("k", b"program")
+    shutil.rmtree(cache_dir)
+    assert cache.get("k") is None and cache.size() == (0, 0)
+    cache.evict()
+    cache.put("k", b"program")
+    assert cache.get("k") == b"program" and mode(cache_dir) == 0o700
+
+
+def test_a_relative_directory_stays_when_the_user_goes_elsewhere(cache_dir, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PULLBACK_CACHE_DIR", "here")
+    cache = disk_cache.current()
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path / "there")
+    cache.put("k", b"program")
+    assert (tmp_path / "here" / "xla" / "k.pbx").is_file()
+
+
+def test_a_listener_hears_instead_of_a_warning(cache_dir, monkeypatch):
+    heard = []
+    monkeypatch.setattr(disk_cache, "listeners", [heard.append])
+    cache_dir.write_text("")
+    assert disk_cache.current() is None
+    assert len(heard) == 1 and "PULLBACK_CACHE_DIR" in heard[0]
 
 
 def test_least_recently_used_entries_go(cache_dir):

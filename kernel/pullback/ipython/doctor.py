@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import os
 import platform
 import shutil
 import sys
@@ -25,6 +26,10 @@ from pullback.xla import client, compat, disk_cache
 
 Status = Literal["ok", "note", "missing"]
 _MARKS: dict[Status, str] = {"ok": "ok  ", "note": "note", "missing": "MISS"}
+_PLATFORM_VARIABLES = (
+    *("PULLBACK_PLATFORMS", "JAX_PLATFORMS"),
+    *("PULLBACK_PLATFORM_NAME", "JAX_PLATFORM_NAME"),
+)
 _ACCELERATOR_PREFIXES = ("jax-cuda", "jax_cuda", "jax-rocm", "jax_rocm", "libtpu")
 
 
@@ -70,7 +75,9 @@ def devices() -> list[Finding]:
     try:
         found = client.devices()
     except RuntimeError as error:
-        return [Finding("missing", "devices", str(error), "unset PULLBACK_PLATFORM to use the CPU")]
+        chosen = [name for name in _PLATFORM_VARIABLES if os.environ.get(name)]
+        advice = f"unset {' and '.join(chosen)} to use the CPU" if chosen else ""
+        return [Finding("missing", "devices", str(error).splitlines()[0], advice)]
     names = ", ".join(f"{device.platform}:{device.id}" for device in found)
     kinds = ", ".join(sorted({device.device_kind for device in found}))
     out = [Finding("ok", "devices", f"{names} ({kinds}); the kernel shows the CPU as 8")]
@@ -153,11 +160,15 @@ def cache() -> list[Finding]:
     """Where compiled programs are kept."""
     current = disk_cache.current()
     if current is None:
-        return [Finding("note", "program cache", "off", "compiled programs end with the process")]
+        if disk_cache.is_switched_off():
+            advice = "unset PULLBACK_COMPILATION_CACHE to keep compiled programs"
+            return [Finding("note", "program cache", "off", advice)]
+        reason = disk_cache.open_directory(disk_cache.default_directory()) or "not in use"
+        advice = "set PULLBACK_CACHE_DIR to a directory of your own, or each start compiles anew"
+        return [Finding("note", "program cache", reason, advice)]
     n_files, n_bytes = current.size()
-    return [
-        Finding("ok", "program cache", f"{current.directory}: {n_files} files, {n_bytes} bytes")
-    ]
+    used = f"{n_files} files, {n_bytes / 2**20:.1f} of at most {current.max_bytes / 2**20:.0f} MiB"
+    return [Finding("ok", "program cache", f"{current.directory}: {used}")]
 
 
 _SECTIONS: tuple[Callable[[], list[Finding]], ...] = (
@@ -173,7 +184,12 @@ _SECTIONS: tuple[Callable[[], list[Finding]], ...] = (
 
 def examine() -> list[Finding]:
     """All findings, in the order of the report."""
-    return [finding for section in _SECTIONS for finding in section()]
+    heard: list[str] = []
+    disk_cache.listeners.append(heard.append)  # `cache` reports it in its line
+    try:
+        return [finding for section in _SECTIONS for finding in section()]
+    finally:
+        disk_cache.listeners.remove(heard.append)
 
 
 def report(findings: Sequence[Finding]) -> str:

@@ -5,6 +5,7 @@ Builds on ipykernel 7; tested in tests/kernel.
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections.abc import Sequence
@@ -20,9 +21,10 @@ from pullback.ipython.completion import with_array_types
 from pullback.ipython.interrupts import InterruptNotice, SwallowedInterrupt
 from pullback.ipython.shell import BUILT_IN, PullbackShell
 from pullback.views.deterministic import DETERMINISTIC_VARIABLE, is_deterministic
-from pullback.xla import client, compile
+from pullback.xla import client, compile, disk_cache
 
 _COUNT_VARIABLES = ("PULLBACK_NUM_CPU_DEVICES", "JAX_NUM_CPU_DEVICES")
+_COUNT_FLAG = "--xla_force_host_platform_device_count"
 _TYPED_COMPLETIONS = "_jupyter_types_experimental"
 
 
@@ -68,7 +70,9 @@ class PullbackKernel(IPythonKernel):
 
     @default("cpu_devices")
     def _default_cpu_devices(self) -> int:
-        return client.cpu_device_count() if any(map(os.environ.get, _COUNT_VARIABLES)) else 8
+        is_set = any(map(os.environ.get, _COUNT_VARIABLES))
+        is_set = is_set or _COUNT_FLAG in os.environ.get("XLA_FLAGS", "")
+        return client.cpu_device_count() if is_set else 8
 
     @default("deterministic")
     def _default_deterministic(self) -> bool:
@@ -79,6 +83,8 @@ class PullbackKernel(IPythonKernel):
         os.environ[DETERMINISTIC_VARIABLE] = "1" if self.deterministic else "0"
         client.set_cpu_device_count(self.cpu_devices)
         jax_alias.install(replace_real=self.provide_jax)
+        # Once each, in the server's log: the streams of a cell are the user's.
+        disk_cache.listeners.append(functools.cache(self.log.warning))
         self._interrupt_notice = InterruptNotice(_compiling_now, self._say)
         self._running_cell: object | None = None
         self._swallowed_interrupt = SwallowedInterrupt(lambda: self._running_cell)

@@ -123,7 +123,8 @@ def _find_platform(name: str) -> Platform:
     known = ", ".join(sorted(_platforms))
     raise RuntimeError(
         f"unknown backend {name!r}; there are: {known}.\n"
-        "Instead: jax.devices() lists what this process can use."
+        "Instead: name one of those (JAX_PLATFORMS and jax_platforms name the default), or install "
+        "the plugin of the other."
     )
 
 

@@ -10,12 +10,14 @@ import hashlib
 import itertools
 import os
 import platform
+import shutil
 import stat
 import subprocess
 import sys
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,6 +69,10 @@ class DiskCache:
         except FileNotFoundError:
             self.statistics.misses += 1
             return None
+        except OSError:  # a folder in its place, links in a circle, a bad sector
+            self.statistics.misses += 1
+            self.remove(key)
+            return None
         head = len(_MAGIC) + _DIGEST_SIZE
         payload = raw[head:]
         if raw[: len(_MAGIC)] != _MAGIC or raw[len(_MAGIC) : head] != _digest(payload):
@@ -75,20 +81,22 @@ class DiskCache:
             return None
         try:
             os.utime(path)  # the time of last use, for eviction
-        except FileNotFoundError:
-            pass  # another kernel has just evicted it; the bytes are good
+        except OSError:
+            pass  # another kernel has just evicted it, or the disk is read-only; the bytes are good
         self.statistics.hits += 1
         return payload
 
     def put(self, key: str, payload: bytes) -> None:
         """Keep the bytes: written beside and renamed, so a reader sees a whole entry or none."""
-        temporary = self.directory / f".{key[:16]}.{os.getpid()}.{next(_counter)}.tmp"
         try:
-            with open(temporary, "xb", opener=_private) as f:
-                f.write(_MAGIC + _digest(payload) + payload)
-            os.replace(temporary, self._path(key))
+            try:
+                self._write(key, payload)
+            except FileNotFoundError:  # the user has cleared the cache by removing its directory
+                if reason := open_directory(self.directory):
+                    _warn(reason)
+                    return
+                self._write(key, payload)
         except OSError as e:
-            temporary.unlink(missing_ok=True)
             _warn(f"cannot write to {self.directory} ({e.strerror})")
             return
         self.statistics.writes += 1
@@ -97,10 +105,20 @@ class DiskCache:
             self.evict()
         self._writes_until_look -= 1
 
+    def _write(self, key: str, payload: bytes) -> None:
+        temporary = self.directory / f".{key[:16]}.{os.getpid()}.{next(_counter)}.tmp"
+        try:
+            with open(temporary, "xb", opener=_private) as f:
+                f.write(_MAGIC + _digest(payload) + payload)
+            os.replace(temporary, self._path(key))
+        except OSError:
+            _removed(temporary)
+            raise
+
     def remove(self, key: str) -> None:
         """Forget one entry as damaged."""
         self.statistics.corrupt += 1
-        self._path(key).unlink(missing_ok=True)
+        _removed(self._path(key))
 
     def evict(self) -> None:
         """Remove the least recently used entries until nine tenths of `max_bytes` remain."""
@@ -111,14 +129,14 @@ class DiskCache:
         for _, size, path in sorted(entries):
             if total <= self.max_bytes * 0.9:
                 break
-            path.unlink(missing_ok=True)
-            self.statistics.evicted += 1
-            total -= size
+            if _removed(path):
+                self.statistics.evicted += 1
+                total -= size
 
     def clear(self) -> None:
         """Remove every entry."""
         for _, _, path in self._entries():
-            path.unlink(missing_ok=True)
+            _removed(path)
 
     def size(self) -> tuple[int, int]:
         """(entries, bytes) on disk."""
@@ -129,7 +147,11 @@ class DiskCache:
         """(time of last use, bytes, path) of each entry, and of files that a killed kernel left."""
         found = []
         abandoned = time.time() - _ABANDONED_S
-        for entry in os.scandir(self.directory):
+        try:
+            listed = list(os.scandir(self.directory))
+        except FileNotFoundError:
+            return []  # the user has removed the directory
+        for entry in listed:
             try:
                 info = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
@@ -144,6 +166,18 @@ _counter = itertools.count()
 _lock = threading.Lock()
 
 
+def _removed(path: Path) -> bool:
+    """Remove an entry, or a folder in an entry's place; False where that is not allowed."""
+    try:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    except OSError:
+        return False  # on a read-only disk it stays, and is passed over again
+    return True
+
+
 def _digest(payload: bytes) -> bytes:
     return hashlib.sha256(payload).digest()
 
@@ -152,13 +186,19 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
+# Who hears of trouble, instead of Python's warnings: the kernel, whose cells must stay clean.
+listeners: list[Callable[[str], None]] = []
+
+
 def _warn(reason: str) -> None:
-    warnings.warn(
+    text = (
         f"compiled programs are not kept on disk: {reason}. Set PULLBACK_CACHE_DIR to a directory "
-        "of your own, or PULLBACK_COMPILATION_CACHE=0 to be silent.",
-        CompilationCacheWarning,
-        stacklevel=3,
+        "of your own, or PULLBACK_COMPILATION_CACHE=0 to be silent."
     )
+    if not listeners:
+        warnings.warn(text, CompilationCacheWarning, stacklevel=3)
+    for tell in listeners:
+        tell(text)
 
 
 # --------------------------------------------------------------------------- which directory
@@ -222,13 +262,18 @@ def current(directory: str | None = None, max_bytes: int = -1) -> DiskCache | No
         return _opened[settings]
 
 
+def is_switched_off() -> bool:
+    """True if PULLBACK_COMPILATION_CACHE says so."""
+    return os.environ.get("PULLBACK_COMPILATION_CACHE", "").lower() in ("0", "false", "off", "no")
+
+
 def _open(chosen: str | None, max_bytes: int) -> DiskCache | None:
-    if os.environ.get("PULLBACK_COMPILATION_CACHE", "").lower() in ("0", "false", "off", "no"):
+    if is_switched_off():
         return None
     limit = os.environ.get("PULLBACK_CACHE_MAX_BYTES", "")
     if limit and not limit.isdecimal():
         raise ValueError(f"PULLBACK_CACHE_MAX_BYTES must be a whole number, not {limit!r}")
-    directory = Path(chosen).expanduser() if chosen else default_directory()
+    directory = (Path(chosen).expanduser() if chosen else default_directory()).absolute()
     reason = open_directory(directory)
     if reason is not None:
         _warn(reason)
