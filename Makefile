@@ -14,6 +14,9 @@ LAB_PACKAGE ?= -e .[lab]
 TEST_PACKAGE ?= -e .[test,lab,browser]
 ARGS ?=
 
+# JupyterLab asks root to say that it is meant; in a bare container there is nobody else.
+AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
+
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Pullback needs Python 3.11 or later, and $(PYTHON) is " + sys.version.split()[0] + "; name another: make PYTHON=python3.12 ...")'
 MAKE_VENV = $(PYTHON) -m venv $(1) || { rm -rf $(1); echo "No virtual environment could be made. On Debian and Ubuntu: sudo apt install python3-venv"; exit 1; }
 
@@ -23,7 +26,7 @@ help:
 	@sed -n '3,8s/^# \{0,1\}//p' Makefile
 
 lab: $(LAB_VENV)/.pullback-ready
-	$(LAB_VENV)/bin/jupyter lab notebooks/00_first_steps.ipynb $(ARGS)
+	$(LAB_VENV)/bin/jupyter lab notebooks/00_first_steps.ipynb $(AS_ROOT) $(ARGS)
 
 test: test-env
 	$(TEST_VENV)/bin/python -m pytest $(ARGS)

@@ -98,6 +98,26 @@ def test_a_place_that_is_not_writable_is_one_line(tmp_path, capsys, monkeypatch)
     assert "--sys-prefix" in capsys.readouterr().err
 
 
+def test_a_prefix_that_cannot_be_a_folder_is_one_line(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert main(["install", "--prefix", str(tmp_path / "file")]) == 1
+    error = capsys.readouterr().err
+    assert "cannot be used (Not a directory)" in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--prefix", ""], "argument --prefix: names no folder"),
+        (["--name", "not a name"], "argument --name: Invalid kernel name"),
+    ],
+)
+def test_words_that_cannot_be_meant_are_refused(words, text, capsys, jupyter_home):
+    with pytest.raises(SystemExit) as exit:
+        main(["install", *words])
+    assert exit.value.code == 2 and text in capsys.readouterr().err
+
+
 def test_help_and_unknown_words(capsys):
     assert main([]) == 0
     assert "pullback doctor" not in capsys.readouterr().err

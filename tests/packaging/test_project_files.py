@@ -59,6 +59,18 @@ def test_make_passes_arguments_on():
         assert tool in last and last.endswith("--some-option")
 
 
+@pytest.mark.parametrize(("user", "expected"), [("0", True), ("1000", False)])
+def test_make_lab_starts_for_root_too(tmp_path, user, expected):
+    (tmp_path / "id").write_text(f"#!/bin/sh\necho {user}\n")
+    (tmp_path / "id").chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{OUTSIDE_MAKE['PATH']}"
+    done = subprocess.run(
+        ["make", "--dry-run", "lab"], cwd=ROOT, env={**OUTSIDE_MAKE, "PATH": path},
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert ("--allow-root" in done.stdout.splitlines()[-1]) is expected
+
+
 def test_an_old_python_is_refused_in_words(tmp_path):
     old = tmp_path / "python-old"
     old.write_text("#!/bin/sh\nexec python3 -c 'import sys; sys.version_info = (3, 9); "

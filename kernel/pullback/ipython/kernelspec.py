@@ -140,7 +140,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def install_main(argv: Sequence[str]) -> int:
     """`pullback install`: write the kernelspec and say where."""
-    options = _parser().parse_args(argv)
+    parser = _parser()
+    options = parser.parse_args(argv)
+    if options.prefix == "":
+        parser.error("argument --prefix: names no folder")
     try:
         folder = install(
             user=options.user,
@@ -149,10 +152,13 @@ def install_main(argv: Sequence[str]) -> int:
             display_name=options.display_name,
             env=dict(options.env),
         )
-    except PermissionError as error:
+    except ValueError as error:  # a name that Jupyter does not allow
+        parser.error(f"argument --name: {error}")
+    except OSError as error:
+        is_closed = isinstance(error, PermissionError)
+        reason = "is not writable" if is_closed else f"cannot be used ({error.strerror})"
         print(
-            f"pullback install: {error.filename} is not writable; "
-            "use --user, --sys-prefix or --prefix P",
+            f"pullback install: {error.filename} {reason}; use --user, --sys-prefix or --prefix P",
             file=sys.stderr,
         )
         return 1
