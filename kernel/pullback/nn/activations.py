@@ -59,7 +59,7 @@ def sigmoid(x: Any) -> Any:
 @fused()
 def softplus(x: Any) -> Any:
     """log(1 + exp(x))."""
-    return jnp.logaddexp(x, 0.0)
+    return jnp.logaddexp(x, 0)
 
 
 @fused()

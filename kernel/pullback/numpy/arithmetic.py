@@ -46,6 +46,15 @@ def _finish(fun: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
     return fun
 
 
+def _promote_numbers(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:
+    """Operands in one dtype of numbers: booleans count as 0 and 1 of the default integer type."""
+    x1, x2 = promote_pair(name, x1, x2)
+    if promote.dtype_of(x1) == np.bool_:
+        integer = dtypes.python_scalar_dtype(int)
+        return promote.cast(x1, integer), promote.cast(x2, integer)
+    return x1, x2
+
+
 def binary(name: str, prim: Any, doc: str, boolean: Any = None) -> Callable[[Any, Any], Any]:
     """A function that binds `prim` to operands of a common dtype (`boolean` for booleans)."""
     bind = prim.bind
@@ -154,7 +163,7 @@ def floor_divide(x1: Any, x2: Any, /) -> Any:
     Raises:
         TypeError: complex numbers.
     """
-    x1, x2 = promote_pair("floor_divide", x1, x2)
+    x1, x2 = _promote_numbers("floor_divide", x1, x2)
     _refuse_complex("floor_divide", x1)
     return _floor_divide(x1, x2)
 
@@ -167,10 +176,6 @@ def _refuse_complex(name: str, x: Any) -> None:
 @fused()
 def _floor_divide(x: Any, y: Any) -> Any:
     dtype = promote.dtype_of(x)
-    if dtype.kind == "b":
-        return _floor_divide(
-            lax.convert_element_type(x, np.int8), lax.convert_element_type(y, np.int8)
-        )
     if dtype.kind == "u":
         return lax.div_p.bind(x, y)
     if dtype.kind == "i":
@@ -211,7 +216,7 @@ def remainder(x1: Any, x2: Any, /) -> Any:
     Returns:
         An array of the broadcast shape and common dtype.
     """
-    x1, x2 = promote_pair("remainder", x1, x2)
+    x1, x2 = _promote_numbers("remainder", x1, x2)
     _refuse_complex("remainder", x1)
     return _remainder(x1, x2)
 
@@ -219,8 +224,20 @@ def remainder(x1: Any, x2: Any, /) -> Any:
 mod = remainder
 
 
-@composite("fmod", "What is left of x1 / x2 truncated: with the dividend's sign.")
-def fmod(x1: Any, x2: Any) -> Any:
+def fmod(x1: Any, x2: Any, /) -> Any:
+    """What is left of x1 / x2 truncated: with the dividend's sign.
+
+    Args:
+        x1, x2: real arrays whose shapes broadcast.
+
+    Returns:
+        An array of the broadcast shape and common dtype.
+    """
+    return _fmod(*_promote_numbers("fmod", x1, x2))
+
+
+@fused()
+def _fmod(x1: Any, x2: Any) -> Any:
     if promote.dtype_of(x1).kind in "iu":
         x2 = lax.select((x2 == 0), lax.full_like(x2, 1), x2)
     return lax.rem_p.bind(x1, x2)
@@ -235,16 +252,20 @@ def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:
     Returns:
         Quotient and remainder.
     """
-    x1, x2 = promote_pair("divmod", x1, x2)
+    x1, x2 = _promote_numbers("divmod", x1, x2)
     _refuse_complex("divmod", x1)
     return _divmod(x1, x2)
 
 
 @fused()
 def _divmod(x: Any, y: Any) -> tuple[Any, Any]:
-    if promote.dtype_of(x).kind in "iub":
+    if promote.dtype_of(x).kind in "iu":
         return _floor_divide(x, y), _remainder(x, y)
     return _divmod_float(x, y)
+
+
+# Kinds of base and exponent where an exponent of a definite dtype makes that of the result definite.
+_DEFINITE = frozenset({("f", "i"), ("f", "u"), ("c", "i"), ("c", "u"), ("i", "b")})
 
 
 def power(x1: Any, x2: Any, /) -> Any:
@@ -261,21 +282,24 @@ def power(x1: Any, x2: Any, /) -> Any:
     Raises:
         TypeError: integers to a known negative power.
     """
-    exponent = _known_exponent(x1, x2)
+    exponent = _known_exponent(x2)
+    base = promote.aval_of("power", x1)
     if exponent is not None:
-        base = promote.lift("power", x1)
-        if exponent < 0 and base.dtype.kind in "iu":
+        x1 = promote.lift("power", x1)
+        if base.dtype.kind == "b":
+            x1 = promote.cast(x1, dtypes.python_scalar_dtype(int))
+        elif exponent < 0 and base.dtype.kind in "iu":
             raise TypeError(
                 "Integers cannot be raised to negative powers, "
-                f"got integer_pow({base.aval.str_short()}, {exponent}).\n"
+                f"got integer_pow({base.str_short()}, {exponent}).\n"
                 "Instead: make the base floating, x.astype(float) ** n."
             )
-        return lax.integer_pow_p.bind(base, y=exponent)
-    x1, x2 = promote_pair("power", x1, x2)
-    kind = promote.dtype_of(x1).kind
-    if kind == "b":
-        return lax.or_p.bind(x1, lax.not_p.bind(x2))
-    return _integer_power(x1, x2) if kind in "iu" else lax.pow_p.bind(x1, x2)
+        return lax.integer_pow_p.bind(x1, y=exponent)
+    other = promote.aval_of("power", x2, 1)
+    if base.weak_type and not other.weak_type and (base.dtype.kind, other.dtype.kind) in _DEFINITE:
+        x1 = promote.strong(promote.lift("power", x1))
+    x1, x2 = _promote_numbers("power", x1, x2)
+    return _integer_power(x1, x2) if promote.dtype_of(x1).kind in "iu" else lax.pow_p.bind(x1, x2)
 
 
 def pow(x1: Any, x2: Any, /) -> Any:
@@ -283,28 +307,23 @@ def pow(x1: Any, x2: Any, /) -> Any:
     return power(x1, x2)
 
 
-def _known_exponent(base: Any, exponent: Any) -> int | None:
-    """The exponent as a Python integer, where it is known and leaves the base's dtype alone."""
+def _known_exponent(exponent: Any) -> int | None:
+    """The exponent as a Python integer, where it is an integer scalar whose value is known."""
     kind = type(exponent)
-    base_aval = promote.aval_of("power", base)
-    if base_aval.dtype.kind == "b":
-        return None
-    if kind is int:
-        return exponent
-    if isinstance(exponent, Tracer) or kind in (float, bool, complex):
+    if kind is int or kind is bool:
+        return int(exponent)
+    if isinstance(exponent, Tracer) or kind in (float, complex):
         return None
     aval = promote.aval_of("power", exponent, 1)
-    if aval.shape or aval.dtype.kind not in "iu":
-        return None
-    if dtypes.common_type([base_aval, aval])[0] != base_aval.dtype:
-        return None
-    return int(exponent)
+    return None if aval.shape or aval.dtype.kind not in "biu" else int(exponent)
 
 
 @fused()
 def _integer_power(x: Any, n: Any) -> Any:
     """Square and multiply over the exponent's six lowest bits (larger powers overflow anyway)."""
     shape = np.broadcast_shapes(promote.shape_of(x), promote.shape_of(n))
+    if x.weak_type and not n.weak_type:
+        x = promote.strong(x)
     x, n = promote.broadcast_to(x, shape), promote.broadcast_to(n, shape)
     one = lax.full_like(x, 1)
     result = one
@@ -344,7 +363,18 @@ def logical_not(x: Any, /) -> Any:
     return lax.not_p.bind(_truth("logical_not", x, 0))
 
 
-left_shift = binary("left_shift", lax.shift_left_p, "The bits of x1 moved left by x2.")
+def left_shift(x1: Any, x2: Any, /) -> Any:
+    """The bits of x1 moved left by x2.
+
+    Args:
+        x1, x2: integer arrays whose shapes broadcast.
+
+    Returns:
+        An integer array of the broadcast shape.
+    """
+    return lax.shift_left_p.bind(*_promote_numbers("left_shift", x1, x2))
+
+
 bitwise_left_shift = left_shift
 
 
@@ -357,7 +387,7 @@ def right_shift(x1: Any, x2: Any, /) -> Any:
     Returns:
         An integer array of the broadcast shape.
     """
-    x1, x2 = promote_pair("right_shift", x1, x2)
+    x1, x2 = _promote_numbers("right_shift", x1, x2)
     unsigned = promote.dtype_of(x1).kind == "u"
     prim = lax.shift_right_logical_p if unsigned else lax.shift_right_arithmetic_p
     return prim.bind(x1, x2)

@@ -147,8 +147,10 @@ def _convert(value: Any, dtype: Any, copy: bool | None) -> Any:
     if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
         target = dtype or dtypes.python_scalar_dtype(_kind(value))
         weak = dtype is None and _kind(value) is not builtins.bool
-        number = np.asarray(promote.python_scalar(_kind(value)(value), target, False))
-        return constant(number, weak)
+        value = _kind(value)(value)
+        if dtype is not None:
+            value = promote.in_range(value, target)
+        return constant(np.asarray(promote.python_scalar(value, target, False)), weak)
     host = value if isinstance(value, (np.ndarray, np.generic)) else _host_array(value)
     return _from_host(host, dtype, copy)
 
@@ -395,7 +397,7 @@ def full(
     if type(fill_value) in promote.PYTHON_SCALARS or (
         isinstance(fill_value, np.generic) and np.ndim(fill_value) == 0
     ):
-        return _filled(shape, fill_value, dtype, weak, device)
+        return _filled(shape, promote.wrapped(fill_value, dtype), dtype, weak, device)
     value = promote.cast(promote.lift("full", fill_value), dtype, weak)
     return place(promote.broadcast_to(value, promote.canonical_shape(shape)), device)
 
@@ -447,7 +449,7 @@ def full_like(
     """One value everywhere, in a's shape and dtype, unless others are given."""
     shape, dtype, weak = _like("full_like", a, dtype, shape)
     if np.ndim(fill_value) == 0 and type(fill_value) in promote.PYTHON_SCALARS:
-        value = np.asarray(fill_value).astype(dtype)[()]
+        value = promote.wrapped(fill_value, dtype)
         return _filled(shape, value, dtype, weak, device or out_sharding)
     value = promote.cast(promote.lift("full_like", fill_value), dtype, weak)
     return place(promote.broadcast_to(value, promote.canonical_shape(shape)), device)

@@ -42,13 +42,15 @@ def inexact(name: str, prim: Any, doc: str) -> Callable[[Any], Any]:
     return _finish(quick.unary(prim, fun), name, doc)
 
 
-def same(name: str, prim: Any, doc: str) -> Callable[[Any], Any]:
-    """A function that keeps the dtype."""
+def same(name: str, prim: Any, doc: str, counts: bool = False) -> Callable[[Any], Any]:
+    """A function that keeps the dtype; one that `counts` takes booleans as 0 and 1."""
     bind = prim.bind
 
     def fun(x: Any, /) -> Any:
         if getattr(x, "aval", None) is None:
             (x,) = promote.promote(name, x)
+        if counts and promote.dtype_of(x) == np.bool_:
+            x = promote.cast(x, dtypes.python_scalar_dtype(int))
         return bind(x)
 
     return _finish(quick.unary(prim, fun), name, doc)
@@ -89,7 +91,7 @@ sqrt = inexact("sqrt", lax.sqrt_p, "The square root.")
 cbrt = inexact("cbrt", lax.cbrt_p, "The cube root.")
 negative = same("negative", lax.neg_p, "The negative: -x.")
 sign = same("sign", lax.sign_p, "-1, 0 or 1 (for complex x: x / abs(x)).")
-square = same("square", lax.square_p, "The square: x * x.")
+square = same("square", lax.square_p, "The square: x * x (of booleans, as integers).", True)
 bitwise_not = bitwise_invert = invert = same("invert", lax.not_p, "Every bit inverted.")
 bitwise_count = same("bitwise_count", lax.population_count_p, "The number of 1 bits of abs(x).")
 

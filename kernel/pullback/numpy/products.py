@@ -278,7 +278,8 @@ def outer(a: Any, b: Any, out: None = None) -> Any:
 @fused()
 def _outer(a: Any, b: Any) -> Any:
     a, b = (lax.reshape(x, (int(np.prod(promote.shape_of(x))),)) for x in (a, b))
-    return lax.mul_p.bind(a[:, None], b[None, :])
+    product = lax.and_p if a.dtype == np.bool_ else lax.mul_p
+    return product.bind(a[:, None], b[None, :])
 
 
 def kron(a: Any, b: Any) -> Any:

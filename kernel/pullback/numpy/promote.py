@@ -121,6 +121,44 @@ def python_scalar(x: Any, dtype: np.dtype, weak: bool) -> Any:
         return np.asarray(x).astype(dtype)[()]
 
 
+def in_range(value: Any, dtype: np.dtype) -> Any:
+    """A Python number that is to get this dtype, as one that the dtype holds.
+
+    Raises:
+        TypeError: a complex number for a real dtype.
+        OverflowError, ValueError: an integer dtype that does not hold it.
+    """
+    if dtype.kind in "iu":
+        value = int(value)
+        if not int(dtypes.iinfo(dtype).min) <= value <= int(dtypes.iinfo(dtype).max):
+            raise OverflowError(
+                f"Python integer {value} out of bounds for {dtype.name}.\n"
+                f"Instead: jnp.array(x).astype({dtype.name!r}) takes the lowest bits."
+            )
+    elif type(value) is complex and dtype.kind not in "cb":
+        raise _not_real(value, dtype)
+    return value
+
+
+def _not_real(value: complex, dtype: np.dtype) -> TypeError:
+    return TypeError(
+        f"a complex number, {value!r}, does not fit the real dtype {dtype.name}.\n"
+        "Instead: z.real or abs(z), or a complex dtype."
+    )
+
+
+def wrapped(value: Any, dtype: np.dtype) -> Any:
+    """A number in this dtype; of an integer that does not fit, its lowest bits."""
+    if type(value) is complex and dtype.kind not in "cb":
+        raise _not_real(value, dtype)
+    if type(value) is int and dtype.kind in "iu":
+        return python_scalar(value, dtype, False)
+    if isinstance(value, np.generic):
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(value).astype(dtype)[()]
+    return value
+
+
 def _converter(kind: type, dtype: np.dtype, weak: bool) -> Callable[[Any], Any] | None:
     """How a Python scalar joins an array whose dtype it does not change, or None if it does."""
     order = {bool: 0, int: 1, float: 2, complex: 3}
