@@ -32,6 +32,8 @@ from pullback.core.source import api_boundary
 from pullback.core.stage import trace_to_jaxpr
 from pullback.core.tracer import eval_trace, state
 from pullback.core.transpose import UndefinedPrimal, backward_pass
+from pullback.xla.arguments import scalar_array
+from pullback.xla.array import Array
 
 
 def _one(aval: ShapedArray) -> Any:
@@ -162,16 +164,29 @@ def _all_cotangents(linear: Linearized, primals: Sequence[Any], cts: Sequence[An
     """Cotangents as users see them, float0 ones of integer arguments included."""
     given = iter(cts)
     return [
-        materialise(next(given) if varied else zero_of(p))
+        _derivative(next(given) if varied else zero_of(p))
         for p, varied in zip(primals, linear.varied, strict=True)
     ]
 
 
 def _as_array(x: Any) -> Any:
-    """A number that a function returned as it was given, as an array."""
-    if isinstance(x, bool | int | float | complex) and state.trace is eval_trace:
+    """A number or a NumPy array that passed a function as it was given, as an array."""
+    if type(x) is Array or state.trace is not eval_trace:
+        return x
+    if isinstance(x, bool | int | float | complex | np.generic):
+        return scalar_array(x)
+    if isinstance(x, np.ndarray) and x.dtype != dtypes.float0:
         return device_put(x)
     return x
+
+
+def _derivative(t: Any) -> Any:
+    """A tangent or cotangent as users see it: always an array."""
+    if type(t) is Array:
+        return t
+    if type(t) is Zero and t.aval.weak_type and t.aval == typeof(0.0):
+        return _as_array(0.0)
+    return _as_array(materialise(t))
 
 
 class VJP:
@@ -217,7 +232,7 @@ class VJP:
         """Cotangents of all arguments' leaves from those of the results' leaves."""
         given = iter(self._linear.vjp(cotangents))
         return [
-            materialise(next(given) if varied else Zero(tangent_aval(a)))
+            _derivative(next(given) if varied else Zero(tangent_aval(a)))
             for a, varied in zip(self._in_avals, self._linear.varied, strict=True)
         ]
 
@@ -228,7 +243,7 @@ class VJP:
             for t, varied in zip(tangents, self._linear.varied, strict=True)
             if varied
         ]
-        return [materialise(t) for t in self._linear.jvp(given)]
+        return [_derivative(t) for t in self._linear.jvp(given)]
 
     def __repr__(self) -> str:
         return f"<pullback of {self._name}>"
@@ -368,7 +383,7 @@ def jvp(
     outs, t_outs = jvp_flat(flat, leaves, t_leaves)
     out_tree, n_out, kept = trees
     value = pytree.tree_unflatten(out_tree, [_as_array(o) for o in outs[:n_out]])
-    tangent = pytree.tree_unflatten(out_tree, [materialise(t) for t in t_outs[:n_out]])
+    tangent = pytree.tree_unflatten(out_tree, [_derivative(t) for t in t_outs[:n_out]])
     if has_aux:
         return value, tangent, kept.rebuilt(outs[n_out:])
     return value, tangent
@@ -423,6 +438,6 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
         for ct, out in zip(cts, jaxpr.out_avals, strict=True):
             check_cotangent(ct, tangent_aval(out), name_of(fun))
         outs = backward_pass(jaxpr, consts, [UndefinedPrimal(a) for a in avals], cts)
-        return pytree.tree_unflatten(in_tree, [materialise(ct) for ct in outs])
+        return pytree.tree_unflatten(in_tree, [_derivative(ct) for ct in outs])
 
     return transposed

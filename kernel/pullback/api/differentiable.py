@@ -29,7 +29,7 @@ def select_arguments(args: tuple, argnums: Argnums, name: str) -> tuple[tuple, A
         if not isinstance(n, int | np.integer):
             raise TypeError(f"argnums must be an int or a sequence of ints, got {argnums!r}")
         if not -len(args) <= n < len(args):
-            raise ValueError(
+            raise TypeError(
                 f"differentiating with respect to argnums={argnums!r} requires at least "
                 f"{max(numbers) + 1} positional arguments to {name}, got {len(args)}.\n"
                 "Instead: count from 0, and pass what is differentiated by position, not by name."

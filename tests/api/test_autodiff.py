@@ -1,0 +1,72 @@
+"""What the transformations of differentiation give back to their callers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pullback
+import pullback.numpy as jnp
+
+
+@pullback.custom_vjp
+def scaled(x):
+    return x * 2.0
+
+
+scaled.defvjp(lambda x: (x * 2.0, None), lambda residual, ct: (ct * 100.0,))
+
+
+@pullback.custom_vjp
+def stopped(x):
+    return x * 2.0
+
+
+stopped.defvjp(lambda x: (x * 2.0, None), lambda residual, ct: (None,))
+
+
+@pytest.mark.parametrize(
+    ("fun", "want"),
+    [
+        (lambda x: x, 1.0),
+        (lambda x: 3.0, 0.0),
+        (jnp.sign, 0.0),
+        (jnp.round, 0.0),
+        (lambda x: x if x > 2 else -x, -1.0),
+        (lambda x: jnp.asarray(x, int) * 1.0, 0.0),
+        (scaled, 100.0),
+        (stopped, 0.0),
+    ],
+)
+@pytest.mark.parametrize("x", [1.0, np.float32(1.0), np.float64(1.0)])
+def test_gradients_are_arrays_of_the_dtype_of_the_argument(fun, want, x):
+    """Also where no operation touched them: they have `.at`, `.devices()` and `.block_until_ready()`."""
+    for got in (
+        pullback.grad(fun)(x),
+        pullback.value_and_grad(fun)(x)[1],
+        pullback.grad(lambda p: fun(p["x"]))({"x": x, "unused": x})["x"],
+        pullback.grad(lambda x: (fun(x), "aux"), has_aux=True)(x)[0],
+    ):
+        assert isinstance(got, pullback.Array)
+        assert (got.dtype, got.shape, float(got)) == (np.float32, (), want)
+
+
+def test_tangents_and_cotangents_are_arrays():
+    value, tangent = pullback.jvp(lambda x: (x, 3.0), (2.0,), (1.0,))
+    _, pull = pullback.vjp(lambda x, y: x, 2.0, np.ones(2, np.float32))
+    _, push = pullback.linearize(lambda x: (x, 3.0), 2.0)
+    for leaf in pullback.tree.leaves((value, tangent, pull(1.0), push(1.0))):
+        assert isinstance(leaf, pullback.Array)
+
+
+def test_gradients_of_integers_are_float0():
+    got = pullback.grad(lambda p: p["w"] * 2.0, allow_int=True)({"w": 2.0, "n": 3})
+    assert isinstance(got["w"], pullback.Array)
+    assert got["n"].dtype == pullback.float0
+
+
+def test_an_argument_that_was_not_passed_by_position_is_a_type_error():
+    with pytest.raises(TypeError, match="requires at least 3 positional arguments"):
+        pullback.grad(lambda x, y: x * y, argnums=2)(2.0, 3.0)
+    with pytest.raises(TypeError, match="not by name"):
+        pullback.grad(lambda x: x * 2)(x=2.0)
