@@ -4,4 +4,5 @@
 
 from pullback.api.breakpoint import breakpoint
 from pullback.api.effects import debug_callback as callback
+from pullback.api.effects import debug_log as log
 from pullback.api.effects import debug_print as print

@@ -214,3 +214,54 @@ def test_prints_in_branches_that_vmap_runs_for_all_elements(capsys):
     g = lambda x: lax.cond(x > 0, lambda: io_callback(lambda v: v, SPEC, x), lambda: x)
     with pytest.raises(NotImplementedError, match="side effects"):
         pb.vmap(g)(jnp.array([1.0, -2.0]))
+
+
+def test_print_in_two_calls_and_without_places(capsys):
+    pb.jit(lambda x: pb.debug.print(ordered=True)("x is {}", x))(2)
+    pb.debug.print("values", 1, jnp.ones(2), skip_format_check=True)
+    pb.debug.print("{{}}")
+    assert capsys.readouterr().out.splitlines() == ["x is 2", "values 1 [1. 1.]", "{}"]
+    with pytest.raises(TypeError, match="without a format string"):
+        pb.debug.print(x=1)
+
+
+def test_print_options_are_those_of_the_trace(capsys):
+    with np.printoptions(precision=2):
+        f = pb.jit(lambda x: pb.debug.print("{}", x)).lower(jnp.ones(2) / 3).compile()
+    f(jnp.ones(2) / 3)
+    assert capsys.readouterr().out == "[0.33 0.33]\n"
+
+
+def test_log_names_the_line(caplog):
+    with caplog.at_level("INFO", logger="pullback.debug"):
+        pb.jit(lambda x: pb.debug.log("x is {}", x))(2)
+    (record,) = caplog.records
+    assert record.getMessage() == "x is 2"
+    assert record.filename == "test_effects.py"
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_ordered_effects_in_the_condition_of_a_loop(mapped, capsys):
+    def holds(c):
+        pb.debug.print("test {}", c, ordered=True)
+        return c < 2
+
+    def step(c):
+        pb.debug.print("step {}", c, ordered=True)
+        return c + 1
+
+    f = lambda x: lax.while_loop(holds, step, x)
+    if mapped:
+        np.testing.assert_array_equal(pb.vmap(f)(jnp.array([2, 1])), [2, 2])
+        assert capsys.readouterr().out.splitlines()[:2] == ["test 2", "test 1"]
+        return
+    assert int(pb.jit(f)(0)) == 2
+    want = ["test 0", "step 0", "test 1", "step 1", "test 2"]
+    assert capsys.readouterr().out.splitlines() == want
+
+
+def test_declared_results_are_checked_at_once():
+    with pytest.raises(ValueError, match="vmap_method must be one of"):
+        pb.pure_callback(np.sin, SPEC, 1.0, vmap_method="all")
+    with pytest.raises(ValueError, match="jax_enable_x64"):
+        pb.pure_callback(np.sin, np.float64(1), 1.0)

@@ -5,22 +5,26 @@ Builds on lax/callback.py. Tested in tests/api/test_effects.py.
 
 from __future__ import annotations
 
+import logging
 import string
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from pullback.core import dtypes, pytree
 from pullback.core.aval import ShapedArray, is_arraylike, make_aval
-from pullback.core.source import api_boundary
+from pullback.core.source import api_boundary, current_position
 from pullback.lax.callback import debug_callback_p, io_callback_p, pure_callback_p
 from pullback.xla.array import array_from_numpy
 
 VmapMethod = Literal[
     "sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized"
 ]
+
+
+_VMAP_METHODS = get_args(VmapMethod)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,13 @@ def _result_avals(what: str, spec: Any) -> tuple[tuple[ShapedArray, ...], Any]:
                 f"{what}: result_shape_dtypes must hold things with a shape and a dtype, got "
                 f"{leaf!r:.60}.\nInstead: jax.ShapeDtypeStruct(shape, dtype)."
             )
-        avals.append(make_aval(tuple(leaf.shape), dtypes.canonicalize_dtype(leaf.dtype)))
+        dtype = dtypes.canonicalize_dtype(leaf.dtype)
+        if dtype != leaf.dtype:
+            raise ValueError(
+                f"{what}: result_shape_dtypes asks for {np.dtype(leaf.dtype)}, but jax_enable_x64 is "
+                f"off.\nInstead: ask for {dtype}, or jax.config.update('jax_enable_x64', True)."
+            )
+        avals.append(make_aval(tuple(leaf.shape), dtype))
     return tuple(avals), tree
 
 
@@ -89,6 +99,11 @@ def pure_callback(
         Array([1., 2., 3.], dtype=float32)
     """
     _refuse_sharding("pure_callback", sharding)
+    if vmap_method is not None and vmap_method not in _VMAP_METHODS:
+        raise ValueError(
+            f"pure_callback: vmap_method must be one of {', '.join(map(repr, _VMAP_METHODS))}, got "
+            f"{vmap_method!r}.\nInstead: vmap_method='sequential' calls once per element."
+        )
     avals, out_tree = _result_avals("pure_callback", result_shape_dtypes)
     leaves, in_tree = pytree.tree_flatten((args, kwargs))
     outs = pure_callback_p.bind(
@@ -185,25 +200,58 @@ def debug_callback(
 
 @dataclass(frozen=True, slots=True)
 class _Print:
-    """Prints a format string with values."""
+    """Prints, or logs, a format string with values, as NumPy's print options were when traced.
+
+    Attributes:
+        text: the format string; without places, the values follow it.
+        has_places: whether it has any.
+        options_text: the print options as text, by which they are compared.
+        options: the print options.
+        place: for the log: file and line.
+    """
 
     text: str
+    has_places: bool
+    options_text: str
+    options: dict[str, Any] = field(compare=False)
+    place: tuple[str, int] | None
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        print(self.text.format(*args, **kwargs))
+        with np.printoptions(**self.options):
+            if self.has_places:
+                message = self.text.format(*args, **kwargs)
+            else:
+                message = " ".join([self.text, *map(str, args)])
+        if self.place is None:
+            print(message)
+            return
+        file, line = self.place
+        _log.handle(_log.makeRecord(_log.name, logging.INFO, file, line, message, (), None))
+
+
+_log = logging.getLogger("pullback.debug")
+
+
+_NO_F = (
+    ".\nInstead: give each value a place, debug.print('x is {}', x), in a plain string: an f-string "
+    "is formatted while tracing."
+)
 
 
 class _Check(string.Formatter):
     """Formats like str.format, and refuses arguments that the string does not use."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
 
     def check_unused_args(self, used_args: Any, args: Any, kwargs: Any) -> None:
         unused = [i for i in range(len(args)) if i not in used_args]
         named = [k for k in kwargs if k not in used_args]
         if unused:
             values = [args[i] for i in unused]
-            raise ValueError(f"Unused positional arguments to `debug.print`: {values}")
+            raise ValueError(f"Unused positional arguments to `jax.{self.what}`: {values}{_NO_F}")
         if named:
-            raise ValueError(f"Unused keyword arguments to `debug.print`: {named}")
+            raise ValueError(f"Unused keyword arguments to `jax.{self.what}`: {named}{_NO_F}")
 
     def format_field(self, value: Any, format_spec: str) -> str:
         return ""
@@ -214,17 +262,18 @@ class _Check(string.Formatter):
 
 @api_boundary
 def debug_print(
-    fmt: str,
+    fmt: str | None = None,
     *args: Any,
     ordered: bool = False,
     partitioned: bool = False,
     skip_format_check: bool = False,
     **kwargs: Any,
-) -> None:
+) -> Callable[..., None] | None:
     """Print values as they pass, also inside compiled programs.
 
     Args:
-        fmt: format string as for str.format.
+        fmt: format string as for str.format. Left out, a function of it and the values comes back:
+            debug.print(ordered=True)("x is {}", x).
         args, kwargs: what it formats: arrays and other values.
         ordered: keep the order of the program's ordered calls.
         partitioned: print each device's part; what always happens under shard_map.
@@ -243,9 +292,57 @@ def debug_print(
         >>> y = f(3)
         x is 3
     """
-    if not skip_format_check:
-        _Check().format(fmt, *args, **kwargs)
-    debug_callback(_Print(fmt), *args, ordered=ordered, partitioned=partitioned, **kwargs)
+    options = {"ordered": ordered, "partitioned": partitioned}
+    return _printing("debug.print", False, options, skip_format_check, fmt, args, kwargs)
+
+
+@api_boundary
+def debug_log(
+    fmt: str | None = None,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs: Any,
+) -> Callable[..., None] | None:
+    """What `debug_print` does, into the log `pullback.debug` at level INFO, with the user's line."""
+    options = {"ordered": ordered, "partitioned": partitioned}
+    return _printing("debug.log", True, options, skip_format_check, fmt, args, kwargs)
+
+
+def _printing(
+    what: str,
+    logged: bool,
+    options: dict[str, bool],
+    skip_check: bool,
+    fmt: str | None,
+    args: tuple,
+    kwargs: dict,
+) -> Callable[..., None] | None:
+    if fmt is None:
+        if args or kwargs:
+            raise TypeError(
+                f"{what} got values without a format string: {(*args, *kwargs)}\n"
+                f"Instead: {what}('x is {{}}', x)."
+            )
+        return lambda fmt, *args, **kwargs: _printing(
+            what, logged, options, skip_check, fmt, args, kwargs
+        )
+    if not skip_check:
+        _Check(what).format(fmt, *args, **kwargs)
+    position = current_position() if logged else None
+    where = ("(unknown file)", 0) if position is None else (position.file, position.line)
+    has_places = any(name is not None for _, name, _, _ in string.Formatter().parse(fmt))
+    how = np.get_printoptions()
+    show = _Print(fmt, has_places or not args, repr(how), how, where if logged else None)
+    leaves, in_tree = pytree.tree_flatten((args, kwargs))
+    arrays, fixed = _split_static(leaves)
+    debug_callback_p.bind(
+        *arrays,
+        callback=_OnLeaves(show, in_tree, fixed, keep_results=False),
+        ordered=bool(options["ordered"]),
+    )
+    return None
 
 
 def effects_barrier() -> None:

@@ -38,38 +38,45 @@ def _while_lower(
     body_jaxpr: Jaxpr,
     body_nconsts: int,
 ) -> list[Any]:
+    n_fixed = cond_nconsts + body_nconsts
+    n_carry = len(body_jaxpr.outvars)
+    pred_aval = cond_jaxpr.out_avals[0]
+    # XLA's condition cannot take part in an order: then it is computed by the body, and carried.
+    carries_test = ctx.is_ordered(cond_jaxpr)
+    ordered = carries_test or ctx.is_ordered(body_jaxpr)
+
+    def test(inner: Any, state: Any) -> Any:
+        consts, carry = state[:cond_nconsts], state[n_fixed : n_fixed + n_carry]
+        return inner.call(cond_jaxpr, [*consts, *carry], name="cond")[0]
+
     avals, init = list(ctx.avals_in), list(values)
-    if ctx.is_ordered(cond_jaxpr):
-        raise NotImplementedError(
-            "while_loop: ordered side effects in cond_fun are not supported.\n"
-            "Instead: put them into body_fun, or use ordered=False."
-        )
-    ordered = ctx.is_ordered(body_jaxpr)
+    if carries_test:
+        avals.append(pred_aval)
+        init.append(test(ctx, values))
     if ordered:
         avals.append(abstract_token)
         init.append(ctx.token())
     op = ctx.hlo.WhileOp([ctx.type(a) for a in avals], init)
-    n_fixed = cond_nconsts + body_nconsts
-    n_carry = len(body_jaxpr.outvars)
 
     def condition(inner: Any, *state: Any) -> list[Any]:
-        consts, carry = state[:cond_nconsts], state[n_fixed : n_fixed + n_carry]
-        (pred,) = inner.call(cond_jaxpr, [*consts, *carry], name="cond")
-        return [_any(inner, pred, cond_jaxpr.out_avals[0])]
+        pred = state[n_fixed + n_carry] if carries_test else test(inner, state)
+        return [_any(inner, pred, pred_aval)]
 
     def body(inner: Any, *state: Any) -> list[Any]:
         if ordered:
             inner.set_token(state[-1])
         consts, carry = state[cond_nconsts:n_fixed], state[n_fixed : n_fixed + n_carry]
         new = inner.call(body_jaxpr, [*consts, *carry], name="body")
-        pred_aval = cond_jaxpr.out_avals[0]
         if pred_aval.shape:
-            tests = inner.call(cond_jaxpr, [*state[:cond_nconsts], *carry], name="cond")
+            holds = state[n_fixed + n_carry] if carries_test else test(inner, state)
             new = [
-                _choose(inner, tests[0], pred_aval, n, o, a)
+                _choose(inner, holds, pred_aval, n, o, a)
                 for n, o, a in zip(new, carry, ctx.avals_out, strict=True)
             ]
-        return [*state[:n_fixed], *new, *([inner.token()] if ordered else [])]
+        state = (*state[:n_fixed], *new)
+        if carries_test:
+            state = (*state, test(inner, state))
+        return [*state, *([inner.token()] if ordered else [])]
 
     ctx.region(op.regions[0], avals, condition)
     ctx.region(op.regions[1], avals, body)
