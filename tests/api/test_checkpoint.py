@@ -126,3 +126,20 @@ def test_optimization_barrier():
     f = lambda x: lax.optimization_barrier(x * 2)
     assert float(f(2.0)) == 4.0 and float(pb.grad(f)(2.0)) == 2.0
     np.testing.assert_array_equal(pb.vmap(f)(jnp.ones(2)), [2, 2])
+
+
+def test_layers_of_one_program_are_lowered_once():
+    """Forward and backward of a layer are one function each, however many layers there are."""
+
+    def loss(n, params):
+        layer = pb.checkpoint(lambda w, x: jnp.sin(jnp.tanh(x @ w)))
+        x = X
+        for w in params[:n]:
+            x = layer(w, x)
+        return x.sum()
+
+    def n_functions(n):
+        lowered = pb.jit(pb.grad(lambda ws: loss(n, ws))).lower([W] * n)
+        return lowered.as_text().count("func.func private")
+
+    assert n_functions(8) == n_functions(3) <= 5

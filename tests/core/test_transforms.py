@@ -149,6 +149,21 @@ def test_jacobians_and_hessian():
     np.testing.assert_allclose(h, np.diag(d2f_np(x)), rtol=1e-5, atol=1e-6)
 
 
+def test_a_hessian_of_many_leaves_is_one_pass():
+    def f(parts):
+        y = sum(lax.reduce_sum(x * x, axes=(0,)) for x in parts.values())
+        for _ in range(30):
+            y = lax.sin(y)
+        return y
+
+    def n_equations(n):
+        parts = {str(i): np.ones(2, np.float32) for i in range(n)}
+        return len(pb.make_jaxpr(pb.hessian(f))(parts).jaxpr.eqns)
+
+    # A further leaf adds its own operations and blocks, but no pass of the whole program.
+    assert n_equations(4) - n_equations(3) < 60
+
+
 def test_jacobians_of_pytrees():
     def fun(tree):
         return {"s": tree["a"] * tree["b"], "a2": lax.sin(tree["a"])}

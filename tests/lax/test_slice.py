@@ -91,6 +91,15 @@ def test_split_with_one_result_read() -> None:
     np.testing.assert_array_equal(grad, np.r_[np.zeros((1, 3)), np.ones((3, 3))])
 
 
+def test_unread_neighbours_of_a_split_make_one_block_of_zeros() -> None:
+    def pulled(x):
+        return pb.linear_transpose(lambda x: lax.split(x, (1, 1, 1, 1))[1], x)(X[:1])
+
+    names = [e.primitive.name for e in pb.make_jaxpr(pulled)(X).jaxpr.eqns]
+    assert names == ["broadcast_in_dim", "broadcast_in_dim", "concatenate"]
+    np.testing.assert_array_equal(pulled(X)[0], np.r_[0 * X[:1], X[:1], 0 * X[2:]])
+
+
 def test_python_number_takes_the_operand_dtype() -> None:
     assert lax.pad(I, 0, ((0, 0, 0), (0, 1, 0))).dtype == np.int32
     assert lax.pad(BF, 0.0, ((0, 0, 0), (0, 1, 0))).dtype == BF.dtype

@@ -314,6 +314,8 @@ def dce_jaxpr(
 ) -> tuple[Jaxpr, list[bool]]:
     """Dead-code elimination: drop equations whose results nobody reads.
 
+    The same question has the same answer, so that calls of one program stay calls of one program.
+
     Args:
         jaxpr: the program, without constvars.
         used_outputs: which outvars are wanted.
@@ -322,6 +324,17 @@ def dce_jaxpr(
     Returns:
         The smaller jaxpr and, per invar, whether it is still there.
     """
+    key = ("dce", tuple(used_outputs), keep_inputs)
+    found = jaxpr.cache.get(key)
+    if found is None:
+        found = jaxpr.cache[key] = _eliminate(jaxpr, used_outputs, keep_inputs)
+    small, used_inputs = found
+    return small, list(used_inputs)
+
+
+def _eliminate(
+    jaxpr: Jaxpr, used_outputs: Sequence[bool], keep_inputs: bool
+) -> tuple[Jaxpr, list[bool]]:
     live: set[Any] = {v for v, used in zip(jaxpr.outvars, used_outputs, strict=True) if used}
     eqns: list[Eqn] = []
     for eqn in reversed(jaxpr.eqns):

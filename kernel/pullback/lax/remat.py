@@ -280,7 +280,8 @@ def _linearize(
     split = linearize_jaxpr(inlined(jaxpr) if policy is not None else jaxpr, nonzero)
     plan = _plan(jaxpr, nonzero, policy)
     lead = split.known_consts
-    outs = eval_jaxpr(plan.known, (), *lead, *primals)
+    # A call, so that layers of one program are written, and lowered, once.
+    outs = jit_p.bind(*lead, *primals, jaxpr=plan.known, name=plan.known.debug_name)
     results, saved = outs[: split.n_outs], outs[split.n_outs :]
     if not any(split.out_nonzero):
         return results, [zero_of(o) for o in results]
