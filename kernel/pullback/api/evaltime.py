@@ -10,11 +10,32 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pullback.core.tracer import eval_context, state
+from pullback.core.tracer import Primitive, Trace, Tracer, eval_trace, set_current, state
 
 
-def ensure_compile_time_eval() -> Any:
+class CompileTimeTrace(Trace):
+    """Evaluates operations on known values; those on traced ones go to the trace around."""
+
+    def __init__(self, parent: Trace) -> None:
+        self.parent: Trace = parent
+
+    def process(self, prim: Primitive, args: tuple, params: dict) -> Any:
+        if any(isinstance(x, Tracer) for x in args):
+            with set_current(self.parent):
+                return self.parent.process(prim, args, params)
+        # A Python function among the parameters may close over traced values: it comes back here.
+        with set_current(eval_trace if prim.stage is None else self):
+            return eval_trace.process(prim, args, params)
+
+    def describe(self) -> str:
+        return "compile-time evaluation"
+
+
+@contextmanager
+def ensure_compile_time_eval() -> Iterator[None]:
     """A context in which operations on known values run at once, also while tracing.
+
+    Operations on traced values are traced as they are outside.
 
     Example:
         >>> import pullback.numpy as jnp
@@ -23,7 +44,9 @@ def ensure_compile_time_eval() -> Any:
         >>> n
         3
     """
-    return eval_context()
+    around = state.trace
+    with set_current(around if around is eval_trace else CompileTimeTrace(around)):
+        yield
 
 
 @contextmanager
