@@ -16,8 +16,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 __version__ = "0.1.0"
 
 _MODULES = (
-    "ad_checkpoint checkpoint_policies custom_batching custom_derivatives debug dtypes errors "
-    "experimental flatten_util lax magics nn numpy ops random scipy sharding stages tree "
+    "ad_checkpoint checkpoint_policies custom_batching custom_derivatives debug dlpack dtypes "
+    "errors experimental flatten_util lax magics nn numpy ops random scipy sharding stages tree "
     "tree_util typing views"
 ).split()
 

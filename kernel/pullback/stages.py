@@ -1,5 +1,5 @@
 """`pullback.stages`: an index of the stages of jit."""
 
-from pullback.api.stages import Compiled, Lowered, Traced
+from pullback.api.stages import ArgInfo, Compiled, Lowered, Traced, Wrapped
 
-__all__ = ["Compiled", "Lowered", "Traced"]
+__all__ = ["ArgInfo", "Compiled", "Lowered", "Traced", "Wrapped"]

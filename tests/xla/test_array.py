@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import pullback
 from pullback.core.aval import make_aval
 from pullback.xla import client, compat
 from pullback.xla.array import Array, DLDeviceType, array_from_numpy
@@ -327,3 +328,13 @@ def test_str_and_format_are_those_of_numpy():
     assert f"{arr(2.0):.3f}" == "2.000"
     with pytest.raises(TypeError):
         f"{x:.2f}"
+
+
+def test_dlpack_of_64_bit_numbers_follows_the_option():
+    host = np.arange(3.0)
+    assert pullback.dlpack.from_dlpack(host).dtype == np.float32
+    assert from_dlpack(np.arange(3)).dtype == np.int32
+    with pullback.enable_x64(True):
+        assert from_dlpack(host).dtype == np.float64
+    with pytest.raises(BufferError, match="jax_enable_x64"):
+        from_dlpack(host, copy=False)

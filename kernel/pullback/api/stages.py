@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from pullback.api.program import JitFunction, TracedProgram, on_lower
 from pullback.core import dtypes, pytree
@@ -65,7 +66,87 @@ class ShapeDtypeStruct:
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{weak})"
 
 
-class Traced:
+@dataclass(frozen=True, slots=True)
+class ArgInfo:
+    """The type of an argument, and whether its memory is given to the program."""
+
+    _aval: ShapedArray
+    donated: bool
+
+    shape = property(lambda self: self._aval.shape)
+    dtype = property(lambda self: self._aval.dtype)
+
+
+@runtime_checkable
+class Wrapped(Protocol):
+    """What `jit` gives: a function that can also be traced and lowered without running."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """The function traced at the types of these arguments."""
+        ...
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The function as StableHLO for the types of these arguments."""
+        ...
+
+
+class _Types:
+    """The types of a traced program's arguments and results, in their structures."""
+
+    _jit: JitFunction
+    _program: TracedProgram
+
+    @property
+    def fun_name(self) -> str:
+        """The function's name."""
+        return self._jit.name
+
+    @property
+    def in_tree(self) -> Any:
+        """The structure of (args, kwargs)."""
+        return self._program.in_tree
+
+    @property
+    def out_tree(self) -> Any:
+        """The structure of the result."""
+        return self._program.out_tree
+
+    @property
+    def in_avals(self) -> Any:
+        """The abstract values of (args, kwargs), static ones left out."""
+        return pytree.tree_unflatten(self.in_tree, self._arguments())
+
+    @property
+    def args_info(self) -> Any:
+        """The types of (args, kwargs), static ones left out, and which are donated."""
+        donated = self._program.donated[len(self._program.consts) :]
+        infos = [ArgInfo(a, d) for a, d in zip(self._arguments(), donated, strict=True)]
+        return pytree.tree_unflatten(self.in_tree, infos)
+
+    @property
+    def out_avals(self) -> Any:
+        """The abstract values of the result."""
+        return pytree.tree_unflatten(self.out_tree, self._program.closed.out_avals)
+
+    @property
+    def out_info(self) -> Any:
+        """The shapes and dtypes of the result, in its structure."""
+        return pytree.tree_unflatten(
+            self.out_tree,
+            [
+                ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type)
+                for a in self._program.closed.out_avals
+            ],
+        )
+
+    def _arguments(self) -> list[ShapedArray]:
+        program = self._program
+        return [v.aval for v in program.closed.invars[len(program.consts) :]]
+
+
+class Traced(_Types):
     """A function traced at given types: `jaxpr`, `out_info`, and `lower()`."""
 
     def __init__(self, state_of: JitFunction, program: TracedProgram) -> None:
@@ -82,25 +163,12 @@ class Traced:
             program.closed.replace(constvars=invars[:n], invars=invars[n:]), program.consts
         )
 
-    @property
-    def fun_name(self) -> str:
-        """The function's name."""
-        return self._jit.name
-
-    @property
-    def out_info(self) -> Any:
-        """The shapes and dtypes of the result, in its structure."""
-        return pytree.tree_unflatten(
-            self._program.out_tree,
-            [ShapeDtypeStruct(a.shape, a.dtype) for a in self._program.closed.out_avals],
-        )
-
     def lower(self, *, device: Any = None) -> Lowered:
         """Write the program as StableHLO."""
         return Lowered(self._jit, self._program, device or client.default_device())
 
 
-class Lowered:
+class Lowered(_Types):
     """A program as StableHLO: `as_text()` and `compile()`."""
 
     def __init__(self, state_of: JitFunction, program: TracedProgram, device: Any) -> None:
@@ -116,21 +184,6 @@ class Lowered:
         self.seconds = time.perf_counter() - start
         for observer in tuple(on_lower):
             observer(state_of.name, self.seconds)
-
-    @property
-    def out_info(self) -> Any:
-        """The shapes and dtypes of the result, in its structure."""
-        return Traced(self._jit, self._program).out_info
-
-    @property
-    def in_tree(self) -> Any:
-        """The structure of (args, kwargs)."""
-        return self._program.in_tree
-
-    @property
-    def out_tree(self) -> Any:
-        """The structure of the result."""
-        return self._program.out_tree
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The StableHLO module as text (`dialect` 'stablehlo'), or XLA's HLO ('hlo')."""
@@ -163,7 +216,7 @@ class Lowered:
         return Compiled(self._jit, self._program, found, kept)
 
 
-class Compiled:
+class Compiled(_Types):
     """A compiled program: call it, or ask for its text, cost and memory."""
 
     def __init__(
@@ -183,6 +236,10 @@ class Compiled:
         """The executable (xla/compile.py)."""
         return self._compiled.executable
 
+    def runtime_executable(self) -> Any:
+        """The executable as jaxlib has it."""
+        return self._compiled.executable.loaded
+
     def as_text(self) -> str:
         """The optimized HLO."""
         return self._compiled.executable.as_text()
@@ -196,12 +253,19 @@ class Compiled:
         return self._compiled.executable.memory_analysis()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        dynamic, dynamic_kw, _, _ = self._jit.split(args, kwargs)
-        leaves, tree = pytree.tree_flatten((dynamic, dynamic_kw))
+        leaves, tree = pytree.tree_flatten((args, kwargs))
         if tree != self._program.in_tree:
+            options = self._jit.options
+            static = (*map(str, options.static_argnums), *options.static_argnames)
             raise TypeError(
                 f"{self._jit.name} was compiled for arguments of structure "
                 f"{self._program.in_tree}, called with {tree}"
+                + (
+                    f"\nInstead: leave out the static arguments ({', '.join(static)}): they were "
+                    "given to lower() and are part of the program."
+                    if static
+                    else ""
+                )
             )
         n = len(self._program.consts)
         for i, (x, var) in enumerate(zip(leaves, self._program.closed.invars[n:], strict=True)):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.core import dtypes
 from pullback.core.aval import make_aval
 from pullback.xla import client, compat
 from pullback.xla.array import Array, DLDeviceType, array_from_numpy
@@ -24,7 +25,8 @@ def from_dlpack(x: Any, device: Any = None, copy: bool | None = None) -> Array:
 
     Raises:
         TypeError: `x` has no `__dlpack__`.
-        BufferError: copy=False and the memory is not 64-byte aligned.
+        BufferError: copy=False and the memory is not 64-byte aligned, or of a 64-bit type that
+            becomes a 32-bit one.
     """
     if not hasattr(x, "__dlpack__") or not hasattr(x, "__dlpack_device__"):
         raise TypeError(
@@ -37,6 +39,12 @@ def from_dlpack(x: Any, device: Any = None, copy: bool | None = None) -> Array:
             f"from_dlpack: memory on device type {kind!r} cannot be taken; copy it to the CPU first"
         )
     host = np.from_dlpack(x) if _numpy_knows(x) else None
+    if host is not None and (dtype := dtypes.canonicalize_dtype(host.dtype)) != host.dtype:
+        if copy is False:
+            raise BufferError(
+                f"from_dlpack: {host.dtype} becomes {dtype} without jax_enable_x64, so it must be copied"
+            )
+        host, copy = host.astype(dtype), False
     target = device or client.local_devices(backend="cpu")[0]
     if host is None:
         return _import_capsule(x, target, bool(copy))
