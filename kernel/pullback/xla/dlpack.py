@@ -44,7 +44,7 @@ def from_dlpack(x: Any, device: Any = None, copy: bool | None = None) -> Array:
             raise BufferError(
                 f"from_dlpack: {host.dtype} becomes {dtype} without jax_enable_x64, so it must be copied"
             )
-        host, copy = host.astype(dtype), False
+        host, copy = host.astype(dtype), None
     target = device or client.local_devices(backend="cpu")[0]
     if host is None:
         return _import_capsule(x, target, bool(copy))
