@@ -10,7 +10,7 @@ import dis
 import hashlib
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,21 +18,45 @@ import numpy as np
 from pullback.core import pytree
 from pullback.views.text import clip, value_text
 from pullback.xla.array import Array
+from pullback_magics.targets import path_text
 
 _HASHED_BYTES = 1 << 20
+# How far attributes of objects are looked into, and at how many of one value.
+_DEPTH = 3
+_MAX_ATTRIBUTES = 500
+_NO_OBJECTS = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What is remembered of a value: enough to see that it changed, and to say what it was."""
+    """What is remembered of a value: enough to see that it changed, and to say what it was.
+
+    Attributes:
+        key: equal for equal values.
+        text: the value in a few words.
+        kept: holds what `key` identifies by id, so that the id stays its own.
+        parts: tokens of elements and attributes, by how they are written after a name.
+    """
 
     key: tuple[Any, ...]
     text: str
-    kept: Any  # holds what `key` identifies by id, so that the id stays its own
+    kept: Any
+    parts: dict[str, Token] = field(default_factory=dict)
 
 
 def token(value: Any) -> Token:
     """The token of a value."""
+    return _token(value, _DEPTH, [_MAX_ATTRIBUTES])
+
+
+def _token(value: Any, depth: int, left: list[int]) -> Token:
+    """The token of a value.
+
+    Args:
+        value: any value of the user's.
+        depth: levels of attributes to look into.
+        left: how many attributes may still be looked at; counted down.
+    """
     if isinstance(value, Array):
         return Token(("array", id(value)), short_text(value), value)
     if isinstance(value, np.ndarray):
@@ -42,13 +66,44 @@ def token(value: Any) -> Token:
         )
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         return Token((type(value), repr(value)), clip(repr(value), 40), None)
-    if isinstance(value, dict | list | tuple | set | frozenset):
-        leaves, tree = pytree.tree_flatten(value)
-        if not (len(leaves) == 1 and leaves[0] is value):
-            parts = [token(leaf) for leaf in leaves]
-            key = ("tree", str(tree), *[p.key for p in parts])
-            return Token(key, clip(type(value).__name__, 40), [p.kept for p in parts])
-    return Token(("object", id(value)), short_text(value), value)
+    if isinstance(value, set | frozenset):
+        inner = [_token(element, 0, left) for element in value]
+        key = ("set", type(value), frozenset(part.key for part in inner))
+        return Token(key, type(value).__name__, [part.kept for part in inner])
+    if isinstance(value, dict | list | tuple):
+        paths, tree = pytree.tree_flatten_with_path(value)
+        named = {path_text(path): _token(leaf, depth, left) for path, leaf in paths}
+        key = ("tree", str(tree), *[(name, part.key) for name, part in named.items()])
+        return Token(key, clip(type(value).__name__, 40), None, named)
+    held = attributes(value) if depth else {}
+    left[0] -= len(held)
+    if left[0] < 0:
+        held = {}
+    named = {f".{name}": _token(inner, depth - 1, left) for name, inner in held.items()}
+    key = ("object", id(value), *[(name, part.key) for name, part in named.items()])
+    return Token(key, short_text(value), value, named)
+
+
+def attributes(value: Any) -> dict[str, Any]:
+    """What a traced function may read from an object: its attributes, and those of its class.
+
+    Of a class of the user's, its own values; nothing of modules, functions and the engine's objects.
+    """
+    if isinstance(value, _NO_OBJECTS) or type(value).__module__.partition(".")[0] == "pullback":
+        return {}
+    if isinstance(value, type):
+        if value.__module__ != "__main__":
+            return {}
+        found = {n: v for n, v in vars(value).items() if not n.startswith("__")}
+        return {n: v for n, v in found.items() if not (callable(v) or hasattr(v, "__get__"))}
+    found = dict(attributes(type(value)))
+    for cls in reversed(type(value).__mro__):
+        slots = cls.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if not name.startswith("__") and hasattr(value, name):
+                found[name] = getattr(value, name)
+    found.update(getattr(value, "__dict__", None) or {})
+    return found
 
 
 def short_text(value: Any) -> str:
@@ -85,6 +140,19 @@ def plain_function(value: Any) -> types.FunctionType | None:
     return None
 
 
+def _functions_of(value: Any) -> list[types.FunctionType]:
+    """The function that a value is or wraps; the methods of an object or class of the user's."""
+    plain = plain_function(value)
+    if plain is not None:
+        return [plain]
+    cls = value if isinstance(value, type) else type(value)
+    if cls.__module__ != "__main__":
+        return []
+    every = [v for c in cls.__mro__ if c.__module__ == "__main__" for v in vars(c).values()]
+    unwrapped = [getattr(v, "__func__", None) or getattr(v, "fget", None) or v for v in every]
+    return [f for f in map(plain_function, unwrapped) if f is not None]
+
+
 def captured_names(functions: list[Any], namespace: dict[str, Any]) -> dict[str, str]:
     """Names of the user's that functions read as globals, with the function that reads each.
 
@@ -93,7 +161,7 @@ def captured_names(functions: list[Any], namespace: dict[str, Any]) -> dict[str,
     """
     found: dict[str, str] = {}
     seen: set[types.FunctionType] = set()
-    todo = [f for f in map(plain_function, functions) if f is not None]
+    todo = [inner for value in functions for inner in _functions_of(value)]
     while todo:
         function = todo.pop()
         if function in seen or function.__globals__ is not namespace:
@@ -103,9 +171,7 @@ def captured_names(functions: list[Any], namespace: dict[str, Any]) -> dict[str,
             if name not in namespace or isinstance(namespace[name], types.ModuleType):
                 continue
             found.setdefault(name, function.__name__)
-            inner = plain_function(namespace[name])
-            if inner is not None:
-                todo.append(inner)
+            todo += _functions_of(namespace[name])
     return found
 
 
@@ -132,13 +198,22 @@ def changes(old: Snapshot, namespace: dict[str, Any]) -> list[tuple[str, str]]:
             continue
         now = token(namespace[name])
         if now.key != before.key:
-            if now.text != before.text:
-                found.append((name, f"{name} was {before.text}, now {now.text}"))
-            elif plain_function(namespace[name]) is not None:
+            if plain_function(namespace[name]) is not None and now.text == before.text:
                 found.append((name, f"function {name} was defined again"))
             else:
-                found.append((name, f"{name} ({now.text}) has been replaced or changed"))
+                found.append((name, difference(name, before, now)))
     return found
+
+
+def difference(name: str, before: Token, now: Token) -> str:
+    """How two tokens differ, in words: `opt.lr was 0.1, now 0.2`."""
+    if before.parts.keys() == now.parts.keys():
+        for label, part in now.parts.items():
+            if part.key != before.parts[label].key:
+                return difference(f"{name}{label}", before.parts[label], part)
+    if now.text != before.text:
+        return f"{name} was {before.text}, now {now.text}"
+    return f"{name} ({now.text}) has been replaced or changed"
 
 
 @dataclass(slots=True)

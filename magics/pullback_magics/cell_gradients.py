@@ -11,7 +11,7 @@ from typing import Any
 
 from pullback.api.autodiff import value_and_grad
 from pullback.core import pytree
-from pullback_magics.cells import LAST, Cell, cell_function
+from pullback_magics.cells import LAST, Cell, cell_function, settle, shared_cells
 from pullback_magics.gradients import Gradient, not_a_number
 from pullback_magics.targets import Target, is_numeric
 
@@ -53,13 +53,15 @@ def cell_gradient(
         where = cell.tree.body[-1] if cell.tree.body else cell.tree
         message = "the cell must end with an expression: the number to differentiate"
         raise cell.fault(message, where)
-    given = [n for n in cell.reads if n in cell.binds and n in namespace and n not in asked]
+    local = {*cell.binds, *cell.deletes}
+    given = [n for n in cell.reads if n in local and n in namespace and n not in asked]
     function = cell_function(cell, [*asked, *given], filename, namespace)
     constants = {n: namespace[n] for n in given}
     shape: dict[str, Any] = {}
 
     def whole(*values: Any) -> tuple[Any, Any]:
         found = function(**dict(zip(asked, values, strict=True)), **constants)
+        shape["cells"] = shared_cells(found)
         trouble = not_a_number(found[LAST])
         if trouble:
             raise cell.fault(f"the last expression {trouble}", cell.last)  # type: ignore[arg-type]
@@ -77,9 +79,18 @@ def cell_gradient(
     kept = iter(aux)
     pairs = zip(shape.pop("flat"), shape["arrays"], strict=True)
     bound = pytree.tree_unflatten(shape["tree"], [next(kept) if a else x for x, a in pairs])
+    settle(shape["cells"], bound, namespace)
     label = expression_text(cell)
     target = Target(label, "cell", only, tuple(asked), values, None, namespace)
     return Gradient(label, tuple(asked), value, tuple(grads)), bound, target
+
+
+def bind(cell: Cell, bound: dict[str, Any], namespace: dict[str, Any]) -> None:
+    """Bind what a cell bound in the user's namespace, and delete what it deleted."""
+    namespace.update(bound)
+    for name in cell.deletes:
+        if name not in bound:
+            namespace.pop(name, None)
 
 
 def expression_text(cell: Cell) -> str:

@@ -10,9 +10,9 @@ import builtins
 import hashlib
 import linecache
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from types import FrameType
+from types import CellType, FrameType
 from typing import Any
 
 from pullback_magics.faults import MagicError, from_syntax_error
@@ -20,6 +20,7 @@ from pullback_magics.names import SCOPES, Names
 
 LAST = "__pullback_last__"
 _LOCALS = "__pullback_locals__"
+_SHARED = "__pullback_shared__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,9 @@ class Cell:
         reads: names read before the cell itself has surely bound them, in order.
         binds: names that its statements bind, in order.
         last: the expression that the cell ends with.
-        definitions: names of its top-level functions, if it only defines things.
+        definitions: names of its top-level functions, if it only defines things; empty if these
+            are classes alone.
+        deletes: names that `del` takes away.
     """
 
     source: str
@@ -40,6 +43,7 @@ class Cell:
     binds: tuple[str, ...]
     last: ast.expr | None
     definitions: tuple[str, ...] | None
+    deletes: tuple[str, ...] = ()
 
     def fault(self, message: str, node: ast.AST) -> MagicError:
         """An error with the caret under a part of the cell."""
@@ -78,11 +82,22 @@ def parse_cell(source: str, body: str) -> Cell:
     definitions = None
     if tree.body and all(_only_defines(node) for node in tree.body):
         found = tuple(n.name for n in tree.body if isinstance(n, ast.FunctionDef))
-        definitions = found or None
+        if found or any(isinstance(n, ast.ClassDef) for n in tree.body):
+            definitions = found
     binds = tuple(names.binds)
-    cell = Cell(source, tree, tuple(names.reads), binds, last, definitions)
+    deletes = tuple(dict.fromkeys(deleted_names(tree)))
+    cell = Cell(source, tree, tuple(names.reads), binds, last, definitions, deletes)
     _refuse(cell)
     return cell
+
+
+def deleted_names(tree: ast.AST) -> Iterator[str]:
+    """The names that `del` statements take away, outside functions and classes."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del):
+            yield node.id
+        elif not isinstance(node, SCOPES):
+            yield from deleted_names(node)
 
 
 def lines_before(source: str, body: str) -> int:
@@ -189,7 +204,8 @@ def cell_function(
 
     Returns:
         A function, called with `params` by name, that gives the cell's local names; under `LAST`
-        the value of its last expression.
+        the value of its last expression. `shared_cells` takes the variables that inner functions
+        share with the cell out of it.
     """
     body = list(cell.tree.body)
     if cell.last is not None:
@@ -198,8 +214,27 @@ def cell_function(
             ast.Assign([ast.copy_location(target, cell.last)], cell.last), body[-1]
         )
     end = body[-1].end_lineno or 1
+    place = {"lineno": end, "end_lineno": end, "col_offset": 0, "end_col_offset": 0}
     call = ast.Call(ast.Name(_LOCALS, ast.Load()), [], [])
-    body.append(ast.Return(call, lineno=end, end_lineno=end, col_offset=0, end_col_offset=0))
+    result: ast.expr = call
+    for _ in range(2):  # once to see which variables are shared, once to hand these out
+        definition = _definition([*body, ast.Return(result, **place)], params, end)  # type: ignore[call-overload]
+        made: dict[str, Any] = {_LOCALS: builtins.locals}
+        module = ast.fix_missing_locations(ast.Module([definition], []))
+        exec(compile(module, filename, "exec", dont_inherit=True), namespace, made)
+        function = made["cell"]
+        shared = function.__code__.co_cellvars
+        if not shared or result is not call:
+            break
+        names = ast.Tuple([ast.Name(name, ast.Load()) for name in shared], ast.Load())
+        nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+        result = ast.Dict([None, ast.Constant(_SHARED)], [call, ast.Lambda(nothing, names)])
+    # Tracebacks and `inspect` take code of this name for a whole file's, which the cell is.
+    function.__code__ = function.__code__.replace(co_name="<module>", co_qualname="<module>")
+    return function
+
+
+def _definition(body: list[ast.stmt], params: Sequence[str], end: int) -> ast.FunctionDef:
     arguments = ast.arguments(
         posonlyargs=[],
         args=[],
@@ -219,10 +254,26 @@ def cell_function(
     )
     if hasattr(ast, "TypeAlias"):  # Python 3.12 has type parameters
         definition.type_params = []
-    module = ast.fix_missing_locations(ast.Module([definition], []))
-    place: dict[str, Any] = {_LOCALS: builtins.locals}
-    exec(compile(module, filename, "exec", dont_inherit=True), namespace, place)
-    function = place["cell"]
-    # Tracebacks and `inspect` take code of this name for a whole file's, which the cell is.
-    function.__code__ = function.__code__.replace(co_name="<module>", co_qualname="<module>")
-    return function
+    return definition
+
+
+def shared_cells(found: dict[str, Any]) -> dict[str, CellType]:
+    """The variables that functions defined in a cell share with it, taken out of its result."""
+    function = found.pop(_SHARED, None)
+    if function is None:
+        return {}
+    return dict(zip(function.__code__.co_freevars, function.__closure__, strict=True))
+
+
+def settle(cells: dict[str, CellType], *values: dict[str, Any]) -> None:
+    """Give shared variables their values, in place of those that stood for them while tracing.
+
+    Args:
+        cells: the variables.
+        values: where to find their values, the first that has one.
+    """
+    for name, cell in cells.items():
+        for known in values:
+            if name in known:
+                cell.cell_contents = known[name]
+                break

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.views.html import Bundle
-from pullback_magics.cell_gradients import cell_gradient, check_read
-from pullback_magics.cells import LAST, parse_cell, register_source
+from pullback_magics.cell_gradients import bind, cell_gradient, check_read
+from pullback_magics.cells import parse_cell, register_source
 from pullback_magics.devices import devices_view
 from pullback_magics.faults import MagicError
 from pullback_magics.gradients import gradient
@@ -104,10 +104,7 @@ def jit_cell(
     """
     program = CellProgram(parse_cell(source, source))
     run = program.run(namespace, register_source(None, source), static, donate)
-    values = dict(run.values)
-    last = values.pop(LAST, None)
-    namespace.update(values)
-    return last, run
+    return run.bind(namespace), run
 
 
 def grad_cell(source: str, namespace: dict[str, Any], wrt: str | Sequence[str]) -> Any:
@@ -123,7 +120,7 @@ def grad_cell(source: str, namespace: dict[str, Any], wrt: str | Sequence[str]) 
     for name in asked:
         check_read(cell, name, namespace, lambda message, _: MagicError(message))
     found, bound, _ = cell_gradient(cell, asked, register_source(None, source), namespace)
-    namespace.update(bound)
+    bind(cell, bound, namespace)
     return found.result(with_value=False)
 
 

@@ -18,7 +18,7 @@ from IPython.core.magic import (
 )
 from IPython.core.magic_arguments import argument, magic_arguments
 
-from pullback_magics.cell_gradients import cell_gradient, check_read
+from pullback_magics.cell_gradients import bind, cell_gradient, check_read
 from pullback_magics.cells import parse_cell, raw_cell, register_source
 from pullback_magics.gradients import check_inexact, choose, gradient, tape
 from pullback_magics.options import name_list, parse_line
@@ -94,7 +94,7 @@ class GradMagics(Magics):
             raise parsed.fault(f"{options.output!r} is no name to bind", options.output)
         filename = register_source(self.shell, taken.source)
         found, bound, target = cell_gradient(taken, asked, filename, namespace)
-        namespace.update(bound)
+        bind(taken, bound, namespace)
         say("\n".join(found.lines(options.value)))
         if options.tape:
             show(tape(target, range(len(found.wrt))))

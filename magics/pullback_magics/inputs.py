@@ -6,25 +6,27 @@ Builds on cells.py and captured.py. Tested in tests/magics/test_jit.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pullback.core import pytree
 from pullback.core.aval import ShapedArray, typeof
-from pullback_magics.captured import Snapshot, captured_names
+from pullback_magics.captured import Snapshot, Token, captured_names, difference, token
 from pullback_magics.cells import Cell
 from pullback_magics.targets import has_arrays, is_array, path_text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Inputs:
     """The values that a cell reads, split into what is traced and what is constant.
 
     Attributes:
-        names: of the inputs, each an array or a container with one.
+        names: of the inputs: arrays, containers with one, and dicts and lists, which may change.
         leaves: the arrays among the inputs' leaves.
-        spec: per input its tree, and per leaf the aval or the constant's text.
-        constants: names that are bound in the cell and read before: given as they are.
+        trees: the structure of each input.
+        fixed: the other leaves, each with its number among all leaves.
+        avals: of the arrays.
+        constants: names that the cell binds or deletes, and reads before: given as they are.
         watched: constant names with who reads them.
     """
 
@@ -40,7 +42,7 @@ class Inputs:
         """The inputs by name, with these leaves for the arrays."""
         fixed = dict(self.fixed)
         given = iter(leaves)
-        total = len(self.leaves) + len(self.fixed)
+        total = len(self.avals) + len(self.fixed)
         every = [fixed[i] if i in fixed else next(given) for i in range(total)]
         out = {}
         at = 0
@@ -52,15 +54,19 @@ class Inputs:
     def leaf_names(self) -> list[str]:
         """A name for each traced leaf."""
         fixed = dict(self.fixed)
+        return [name for i, name in enumerate(self.all_leaf_names()) if i not in fixed]
+
+    def all_leaf_names(self) -> list[str]:
+        """A name for each leaf, traced or fixed."""
         names = []
-        index = 0
         for name, tree in zip(self.names, self.trees, strict=True):
-            marks = pytree.tree_unflatten(tree, range(index, index + tree.num_leaves))
-            for path, position in pytree.tree_flatten_with_path(marks)[0]:
-                if position not in fixed:
-                    names.append(f"{name}{path_text(path)}")
-            index += tree.num_leaves
+            marks = pytree.tree_unflatten(tree, range(tree.num_leaves))
+            names += [f"{name}{path_text(p)}" for p, _ in pytree.tree_flatten_with_path(marks)[0]]
         return names
+
+    def without_values(self) -> Inputs:
+        """The same with no arrays, which would be kept alive."""
+        return replace(self, leaves=())
 
 
 def gather_inputs(cell: Cell, namespace: dict[str, Any], static: Sequence[str]) -> Inputs:
@@ -75,9 +81,10 @@ def gather_inputs(cell: Cell, namespace: dict[str, Any], static: Sequence[str]) 
     for name in cell.reads:
         if name not in namespace:
             continue  # a builtin, or a NameError when it runs
-        if name not in static and has_arrays(namespace[name]):
+        value = namespace[name]
+        if name not in static and (has_arrays(value) or type(value) in (dict, list)):
             names.append(name)
-        elif name in cell.binds:
+        elif name in cell.binds or name in cell.deletes:
             constants.append(name)
         else:
             plain.append(name)
@@ -109,8 +116,24 @@ def gather_inputs(cell: Cell, namespace: dict[str, Any], static: Sequence[str]) 
 
 def signature(inputs: Inputs) -> tuple[Any, ...]:
     """Names, structures and types of the inputs, and the constants among their leaves."""
-    fixed = tuple((i, type(v), repr(v)) for i, v in inputs.fixed)
+    fixed = tuple((i, token(v).key) for i, v in inputs.fixed)
     return inputs.names, inputs.trees, inputs.avals, fixed
+
+
+def mutated(inputs: Inputs, given: dict[str, Any], leaves: Sequence[Any]) -> list[str]:
+    """Names of inputs whose containers were changed in place while the cell was traced.
+
+    Args:
+        given: the inputs by name, as `rebuild` made them from `leaves`.
+        leaves: what stood for the arrays.
+    """
+    found = []
+    for name, value in inputs.rebuild(leaves).items():
+        before, tree = pytree.tree_flatten(value)
+        now, tree_now = pytree.tree_flatten(given[name])
+        if tree != tree_now or any(a is not b for a, b in zip(before, now, strict=True)):
+            found.append(name)
+    return found
 
 
 def donated_numbers(inputs: Inputs, donate: Sequence[str]) -> tuple[int, ...]:
@@ -122,17 +145,31 @@ def donated_numbers(inputs: Inputs, donate: Sequence[str]) -> tuple[int, ...]:
     )
 
 
-def why(old: Inputs, new: Inputs, taken: Snapshot, changed: list[tuple[str, str]]) -> str:
-    """Why a version does not serve, in words."""
+def why(
+    old: Inputs,
+    fixed: Sequence[Token],
+    new: Inputs,
+    taken: Snapshot,
+    changed: list[tuple[str, str]],
+) -> str:
+    """Why a version does not serve, in words.
+
+    Args:
+        old: the version's inputs.
+        fixed: tokens of their fixed leaves.
+        new: the inputs now.
+        taken: the constants of the version.
+        changed: those that changed.
+    """
     for name, text in changed:
         reader = taken.readers.get(name, "the cell")
         return text + ("" if reader == "the cell" else f" (read by {reader})")
     for name in new.names:
         if name not in old.names:
-            return f"{name} is an array now"
+            return f"{name} is {'an array' if name in new.leaf_names() else 'a container'} now"
     for name in old.names:
         if name not in new.names:
-            return f"{name} is no array any more"
+            return f"{name} is no {'array' if name in old.leaf_names() else 'container'} any more"
     for name, before, now in zip(new.names, old.trees, new.trees, strict=True):
         if before != now:
             return f"the structure of {name} changed"
@@ -140,4 +177,9 @@ def why(old: Inputs, new: Inputs, taken: Snapshot, changed: list[tuple[str, str]
         if before != now:
             weak = " (weak type)" if before.str_short() == now.str_short() else ""
             return f"{name} was {before.str_short()}, now {now.str_short()}{weak}"
-    return "a number inside an input changed"
+    names = new.all_leaf_names()
+    for (i, value), part in zip(new.fixed, fixed, strict=True):
+        now = token(value)
+        if now.key != part.key:
+            return difference(names[i], part, now)
+    raise AssertionError("the versions do not differ")

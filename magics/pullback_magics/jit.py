@@ -91,12 +91,14 @@ class JitMagics(Magics):
             namespace[name] = self._jitted(name, namespace[name], static, donate, device)
         if options.quiet:
             return
-        if len(names) == 1:
+        if not names:
+            what = "the cell defines no function; there is nothing to compile"
+        elif len(names) == 1:
             what = f"{names[0]} is jitted: it is traced and compiled at its first call"
         else:
             what = f"{_listed(names)} are jitted: each is traced and compiled at its first call"
         say(f"%%jit: {what}")
-        if options.graph:
+        if options.graph and names:
             say(f"%%jit: there is no call to draw yet; try %graph {names[0]}(...)")
 
     def _jitted(
@@ -133,14 +135,12 @@ class JitMagics(Magics):
                 raise line.fault(f"the cell reads no name {name!r}", name)
         device = find_device(options.device, line)
         key = (cell.source, tuple(static), tuple(donate), options.device)
-        program = self.programs.pop(key, None) or CellProgram(cell)
-        run = program.run(self.shell.user_ns, filename, static, donate, device)
-        self.programs[key] = program
+        program = self.programs.setdefault(key, CellProgram(cell))
+        self.programs.move_to_end(key)
         while len(self.programs) > _MAX_PROGRAMS:
             self.programs.popitem(last=False)
-        values = dict(run.values)
-        last = values.pop(LAST, None)
-        self.shell.user_ns.update(values)
+        run = program.run(self.shell.user_ns, filename, static, donate, device)
+        last = run.bind(self.shell.user_ns)
         if not options.quiet:
             say(report(run))
         if options.graph:
@@ -163,6 +163,8 @@ def _check_arguments(
 
 
 def _listed(names: Sequence[str]) -> str:
+    if not names:
+        return "the cell's functions"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
@@ -187,6 +189,7 @@ def report(run: Run) -> str:
     names = version.inputs.leaf_names()
     inputs = [f"{n}:{a.str_short()}" for n, a in zip(names, version.inputs.avals, strict=True)]
     bound = [n for n in run.values if n != LAST]
+    bound += [f"{n} (deleted)" for n in run.gone]
     results = [*bound, *(["the last value"] if LAST in run.values else [])]
     lines = [
         f"%%jit: one program of {count_text(count_equations(jaxpr), 'equation')}; "
@@ -203,6 +206,11 @@ def report(run: Run) -> str:
                 "  printing happened while tracing, so it shows types instead of values and is "
                 "not repeated; use jax.debug.print for values"
             )
+    if version.leaked:
+        lines.append(
+            f"  note: {_shortened(version.leaked)} holds values of the tracing, not arrays: give "
+            "them names in the cell, which become arrays when it has run"
+        )
     return "\n".join(lines)
 
 

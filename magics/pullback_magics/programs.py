@@ -9,38 +9,51 @@ import contextlib
 import io
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from types import CellType
 from typing import Any
 
 from pullback.api.jit import jit
 from pullback.core import pytree
 from pullback.core.tracer import Tracer
 from pullback.views.timeline import block
-from pullback_magics.captured import Snapshot, changes, snapshot
-from pullback_magics.cells import LAST, Cell, cell_function
-from pullback_magics.inputs import Inputs, donated_numbers, gather_inputs, signature, why
+from pullback_magics.captured import Snapshot, Token, attributes, changes, snapshot, token
+from pullback_magics.cells import LAST, Cell, cell_function, settle, shared_cells
+from pullback_magics.inputs import Inputs, donated_numbers, gather_inputs, mutated, signature, why
 from pullback_magics.targets import is_array
 
 _MAX_VERSIONS = 8
+_PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Version:
-    """A cell's program at one signature, compiled."""
+    """A cell's program at one signature, compiled.
+
+    Attributes:
+        inputs: those it was traced with, without the arrays.
+        signature: what the inputs' types must be for this version to serve.
+        fixed: tokens of the constants among the inputs' leaves.
+        taken: the constants that it read.
+        rebuild: makes the cell's values of the program's results.
+        shared: variables that functions defined in the cell share with it.
+        printed: whether the cell printed.
+        leaked: what holds traced values after the run.
+    """
 
     inputs: Inputs
+    signature: tuple[Any, ...]
+    fixed: list[Token]
     taken: Snapshot
     compiled: Any
     traced: Any
     rebuild: Callable[[Sequence[Any]], dict[str, Any]]
+    shared: dict[str, CellType]
     printed: bool
+    leaked: list[str]
     seconds: dict[str, float] = field(default_factory=dict)
     source: str = "compiled"
-
-    def signature(self) -> tuple[Any, ...]:
-        """What the inputs' types must be for this version to serve."""
-        return signature(self.inputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +64,8 @@ class Run:
         hit: whether the compiled program was there already.
         reason: why, or why not.
         seconds: of the stages that were needed, and of the run itself.
+        values: of the names that the cell binds or changes; under `LAST` of its last expression.
+        gone: names that the cell deletes.
     """
 
     version: Version
@@ -59,6 +74,14 @@ class Run:
     seconds: dict[str, float]
     device: str
     values: dict[str, Any]
+    gone: tuple[str, ...] = ()
+
+    def bind(self, namespace: dict[str, Any]) -> Any:
+        """Bind the names in the user's namespace; gives the value of the last expression."""
+        namespace.update({n: v for n, v in self.values.items() if n != LAST})
+        for name in self.gone:
+            namespace.pop(name, None)
+        return self.values.get(LAST)
 
 
 class CellProgram:
@@ -93,7 +116,10 @@ class CellProgram:
         outs = block(version.compiled(*inputs.leaves))
         seconds["run"] = time.perf_counter() - start
         place = ", ".join(str(d) for d in version.compiled.executable.devices)
-        return Run(version, hit, reason, seconds, place, version.rebuild(outs))
+        values = version.rebuild(outs)
+        settle(version.shared, values, namespace)
+        gone = tuple(n for n in self.cell.deletes if n not in values)
+        return Run(version, hit, reason, seconds, place, values, gone)
 
     def _find(self, inputs: Inputs, namespace: dict[str, Any]) -> tuple[Version | None, str]:
         if not self.versions:
@@ -102,9 +128,9 @@ class CellProgram:
         reason = ""
         for version in reversed(self.versions):
             changed = changes(version.taken, namespace)
-            if version.signature() == wanted and not changed:
+            if version.signature == wanted and not changed:
                 return version, "same inputs as before"
-            reason = reason or why(version.inputs, inputs, version.taken, changed)
+            reason = reason or why(version.inputs, version.fixed, inputs, version.taken, changed)
         return None, reason
 
     def _trace(
@@ -112,17 +138,30 @@ class CellProgram:
     ) -> Version:
         function = cell_function(self.cell, [*inputs.names, *inputs.constants], filename, namespace)
         constants = {n: namespace[n] for n in inputs.constants}
+        names = inputs.without_values()
         shape: list[Any] = []
+        older = _tracers(namespace)
 
         def cell(*leaves: Any) -> list[Any]:
-            found = function(**inputs.rebuild(leaves), **constants)
-            kept = {n: found[n] for n in (*self.cell.binds, LAST) if n in found}
+            given = names.rebuild(leaves)
+            found = function(**given, **constants)
+            cells = shared_cells(found)
+            kept = {n: found[n] for n in self.cell.binds if n in found}
+            # Containers changed in place, and what functions bound by `global`, are results too.
+            kept.update({n: found[n] for n in mutated(names, given, leaves) if n in found})
+            kept.update({n: v for n, v in _tracers(namespace).items() if older.get(n) is not v})
+            if LAST in found:
+                kept[LAST] = found[LAST]
             flat, tree = pytree.tree_flatten(kept)
             traced = [isinstance(x, Tracer) or is_array(x) for x in flat]
-            shape[:] = [tree, traced, [None if t else x for x, t in zip(flat, traced, strict=True)]]
+            fixed = [None if t else x for x, t in zip(flat, traced, strict=True)]
+            if all(isinstance(x, _PLAIN) for x in fixed):
+                cells = {}  # no function survives to share them
+            shape[:] = [tree, traced, fixed, list(kept), cells]
             return [x for x, t in zip(flat, traced, strict=True) if t]
 
         taken = snapshot(inputs.watched, namespace)
+        key, tokens = signature(inputs), [token(value) for _, value in inputs.fixed]
         numbers = donated_numbers(inputs, donate)
         staged = jit(cell, donate_argnums=numbers, device=device)
         seconds = {}
@@ -132,24 +171,50 @@ class CellProgram:
         seconds["trace"] = time.perf_counter() - start
         lowered = _clock(seconds, "lower", lambda: traced.lower(device=device))
         compiled = _clock(seconds, "compile", lowered.compile)
-        tree, is_traced, fixed = shape
+        tree, is_traced, fixed, order, shared = shape
 
         def rebuild(outs: Sequence[Any]) -> dict[str, Any]:
             given = iter(outs)
             leaves = [next(given) if t else x for t, x in zip(is_traced, fixed, strict=True)]
             found = pytree.tree_unflatten(tree, leaves)
-            return {n: found[n] for n in (*self.cell.binds, LAST) if n in found}
+            return {n: found[n] for n in order}
 
         return Version(
-            inputs,
+            names,
+            key,
+            tokens,
             taken,
             compiled,
             traced,
             rebuild,
+            shared,
             bool(prints),
+            holders(inputs.watched, fixed, namespace),
             seconds,
             compiled.executable.source,
         )
+
+
+def _tracers(namespace: dict[str, Any]) -> dict[str, Tracer]:
+    return {n: v for n, v in [*namespace.items()] if isinstance(v, Tracer)}
+
+
+def holders(names: Iterable[str], values: Sequence[Any], namespace: dict[str, Any]) -> list[str]:
+    """What of the user's holds traced values after tracing: constants and classes of the cell."""
+    found = []
+    for name, value in [*((n, namespace.get(n)) for n in names), *((None, v) for v in values)]:
+        held = attributes(value)
+        label = name or getattr(value, "__name__", type(value).__name__)
+        if isinstance(value, type) and value.__module__ == "__main__":
+            held = dict(vars(value))
+        if type(value) in (dict, list):
+            held = {"": value}
+        found += [
+            f"{label}.{attribute}".rstrip(".")
+            for attribute, inner in held.items()
+            if any(isinstance(leaf, Tracer) for leaf in pytree.tree_leaves(inner))
+        ]
+    return list(dict.fromkeys(found))
 
 
 def _clock(seconds: dict[str, float], name: str, call: Callable[[], Any]) -> Any:

@@ -73,8 +73,51 @@ def test_changes_are_named():
     make(names, "def g(): return 1")
     assert [text for _, text in changes(taken, names)] == [
         "a was 1, now 2",
-        "b (list) has been replaced or changed",
+        "b[0] was 1.0, now 2.0",
         "function g was defined again",
     ]
     del names["a"]
     assert changes(taken, names)[0] == ("a", "a was 1 and is gone")
+
+
+class Options:
+    """Of a library's module, as far as the magics know."""
+
+    def __init__(self, lr):
+        self.lr = lr
+        self.inner = self
+
+
+def test_attributes_of_objects_are_compared():
+    options = Options(0.1)
+    names = {"options": options, "seen": {1, 2}}
+    taken = snapshot({"options": "f", "seen": "f"}, names)
+    assert changes(taken, names) == []
+    options.lr = 0.2
+    names["seen"].add(3)
+    assert [text for _, text in changes(taken, names)] == [
+        "options.lr was 0.1, now 0.2",
+        "seen (set) has been replaced or changed",
+    ]
+
+
+def test_classes_and_methods_of_the_user_are_looked_into():
+    names = make(
+        {"__name__": "__main__"},
+        "scale = 2.0\nclass Model:\n    width = 3\n    def call(self, x):\n"
+        "        return x * scale * self.width\nmodel = Model()\n",
+    )
+    found = captured_names([names["model"]], names)
+    assert found == {"scale": "call"}
+    taken = snapshot({"Model": "f", "model": "f"}, names)
+    names["Model"].width = 4
+    assert [text for _, text in changes(taken, names)] == [
+        "Model.width was 3, now 4",
+        "model.width was 3, now 4",
+    ]
+
+
+def test_looking_into_objects_is_bounded():
+    big = Options(0.1)
+    big.__dict__.update({f"a{i}": Options(i) for i in range(5000)})
+    assert token(big).parts == {}

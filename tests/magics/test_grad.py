@@ -174,3 +174,9 @@ def test_cell_errors(session, cell, message):
     printed = session.run(cell).traceback.rstrip("\n").splitlines()
     assert printed[0].startswith("MagicError: ") and message in printed[0]
     assert len(printed) == 3
+
+
+def test_functions_and_deleted_names_of_a_cell(session):
+    session.ok("%%grad --wrt w\nh = w * 2\ndef uses(a): return a + h\ndel x\nuses(w).sum()")
+    np.testing.assert_allclose(session.ok("uses(0.0)").value, [0.2, 0.4, 0.6], rtol=1e-6)
+    assert "x" not in session.names

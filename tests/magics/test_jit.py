@@ -74,6 +74,92 @@ def test_a_global_read_by_a_helper_is_a_constant_too(session):
     np.testing.assert_allclose(session.names["v"], [3, 6, 9])
 
 
+@pytest.mark.parametrize(
+    ("made", "cell", "change", "reason"),
+    [
+        (
+            "class O: lr = 1.0\nopt = O()",
+            "y = x * opt.lr",
+            "opt.lr = 2.0",
+            "opt.lr was 1.0, now 2.0",
+        ),
+        ("class O: lr = 1.0", "y = x * O.lr", "O.lr = 2.0", "O.lr was 1.0, now 2.0"),
+        (
+            "s = 1.0\nclass O:\n    def f(self, x): return x * s\nopt = O()",
+            "y = opt.f(x)",
+            "s = 2.0",
+            "s was 1.0, now 2.0 (read by f)",
+        ),
+        ("opt = {'lr': 1.0}", "y = x * opt['lr']", "opt['lr'] = 2.0", "opt['lr'] was 1.0, now 2.0"),
+        ("opt = [1.0, w]", "y = x * opt[0]", "opt[0] = 2.0", "opt[0] was 1.0, now 2.0"),
+    ],
+)
+def test_constants_changed_in_place_are_seen(session, made, cell, change, reason):
+    session.ok(made)
+    session.ok(f"%%jit\n{cell}")
+    session.ok(change)
+    ran = session.ok(f"%%jit\n{cell}")
+    assert f"cache miss: {reason}" in ran.out
+    np.testing.assert_allclose(session.names["y"], [2.0, 4.0, 6.0])
+
+
+def test_a_cell_with_several_versions_finds_each_again(session):
+    cell = "%%jit\ny = w * x * n"
+    for n in (1, 2):
+        session.ok(f"n = {n}")
+        session.ok(cell)
+    for n in (2, 1, 2):
+        session.ok(f"n = {n}; w = w + 0")
+        assert "cache hit" in session.ok(cell).out
+        np.testing.assert_allclose(session.names["y"], n * np.array([0.1, 0.4, 0.9]), rtol=1e-6)
+
+
+def test_a_failed_run_keeps_the_compiled_versions(session):
+    cell = "%%jit\ny = x @ w"
+    session.ok(cell)
+    session.ok("w = jnp.ones(5)")
+    assert session.run(cell).error is not None
+    session.ok("w = jnp.ones(3)")
+    assert "cache hit" in session.ok(cell).out
+
+
+def test_compiled_cells_keep_no_inputs_alive(session):
+    session.ok("big = jnp.ones(3)\nimport weakref, gc\nseen = []")
+    session.ok("%%jit\nbig.sum()")
+    magics = session.shell.magics_manager.registry["JitMagics"]
+    versions = [v for p in magics.programs.values() for v in p.versions]
+    assert all(v.inputs.leaves == () for v in versions)
+
+
+def test_containers_changed_in_place_are_results(session):
+    session.ok("params = {'w': w}\nlog = []\ntwo = [x, {'b': x}]")
+    cell = "%%jit\nparams['w'] = params['w'] * 2\nlog.append(x.sum())\ntwo[1]['b'] = w\nx[0]"
+    assert "results params, log, two, the last value" in session.ok(cell).out
+    np.testing.assert_allclose(session.names["params"]["w"], [0.2, 0.4, 0.6], rtol=1e-6)
+    session.ok(cell)
+    np.testing.assert_allclose(session.names["params"]["w"], [0.4, 0.8, 1.2], rtol=1e-6)
+    np.testing.assert_allclose(session.names["log"], [6.0, 6.0])
+    np.testing.assert_allclose(session.names["two"][1]["b"], session.names["w"])
+
+
+def test_deleted_names_are_gone(session):
+    session.ok("n = 3")
+    ran = session.ok("%%jit\nt = w * 2\ny = t * n\ndel t, w\ndel n")
+    assert "results y, t (deleted), w (deleted), n (deleted)" in ran.out
+    assert not {"t", "w", "n"} & set(session.names)
+
+
+def test_names_bound_by_global_inside_a_function_are_results(session):
+    session.ok("%%jit\ndef keep(a):\n    global kept\n    kept = a * 2\nkeep(x)")
+    np.testing.assert_allclose(session.names["kept"], [2.0, 4.0, 6.0])
+
+
+def test_what_keeps_traced_values_is_pointed_out(session):
+    session.ok("seen = []\ndef note(a): seen.append(a)")
+    ran = session.ok("%%jit\nnote(x)\nclass K:\n    c = x * 2\nk = K.c.sum()")
+    assert "note: seen, K.c holds values of the tracing" in ran.out
+
+
 def test_pytrees_go_in_and_out(session):
     session.ok("params = {'w': w, 'b': jnp.zeros(3), 'name': 'layer'}")
     ran = session.ok("%%jit\nout = {'y': params['w'] * x + params['b'], 'name': params['name']}")
@@ -99,6 +185,19 @@ def test_functions_defined_beside_statements_survive(session):
     session.ok("%%jit --quiet\ndef double(v): return v * 2\ny = double(x)")
     np.testing.assert_allclose(session.names["double"](2.0), 4.0)
     assert inspect.getsource(session.names["double"]) == "def double(v): return v * 2\n"
+
+
+def test_functions_that_share_names_with_the_cell_see_its_arrays(session):
+    cell = (
+        "%%jit\nh = w * 2\ndef uses(a):\n    return a + h + x\n"
+        "class K:\n    def m(self): return h\ny = uses(x)"
+    )
+    session.ok(cell)
+    np.testing.assert_allclose(session.ok("uses(0.0)").value, [1.2, 2.4, 3.6], rtol=1e-6)
+    np.testing.assert_allclose(session.ok("K().m()").value, [0.2, 0.4, 0.6], rtol=1e-6)
+    session.ok("w = w + 1")
+    assert "cache hit" in session.ok(cell).out
+    np.testing.assert_allclose(session.ok("uses(0.0)").value, [3.2, 4.4, 5.6], rtol=1e-6)
 
 
 def test_printing_is_said_to_happen_while_tracing(session):
@@ -173,6 +272,12 @@ def test_functions_are_jitted(session):
     np.testing.assert_allclose(
         session.ok("g(x)").value, 2 * np.sin([1, 2, 3]) + 1 + np.pi, rtol=1e-6
     )
+
+
+def test_a_cell_of_classes_compiles_nothing(session):
+    ran = session.ok("%%jit\nclass Model:\n    def __call__(self, x): return x * 2")
+    assert "the cell defines no function; there is nothing to compile" in ran.out
+    assert session.ok("Model.__qualname__").value == "Model"
 
 
 def test_source_of_jitted_functions_is_found(session):
