@@ -115,6 +115,18 @@ def test_an_interrupt_of_ordinary_python_says_nothing_of_xla(kernel):
     assert took < AT_ONCE_S
 
 
+def test_an_interrupt_of_a_cell_that_awaits_returns_the_prompt_at_once(kernel):
+    code = "import asyncio\nprint('ready', flush=True)\nawait asyncio.sleep(60)"
+    result, took = interrupt_when_ready(kernel, code)
+    assert (result.status, result.stdout) == ("error", "ready\n")
+    assert took < AT_ONCE_S
+
+
+def test_an_interrupt_shows_the_user_s_line_and_no_line_of_the_engine(kernel):
+    result, _ = interrupt_when_ready(kernel, TRACING)
+    assert "x = x + 1" in result.traceback and "/pullback/" not in result.traceback
+
+
 def test_an_interrupt_that_a_destructor_swallows_is_sent_again(kernel):
     code = (
         "import signal, time\n"

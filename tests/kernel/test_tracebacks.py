@@ -134,3 +134,27 @@ def test_a_frame_without_a_line_is_shown_all_the_same(kernel, called):
     result = kernel.run(code, check=False)
     assert result.error_name == "KeyboardInterrupt"
     assert "Unexpected exception" not in result.stdout
+
+
+def test_a_value_of_ours_in_the_real_jax_is_explained(kernel):
+    code = (
+        "import jax.numpy as jnp\n"
+        "def refuse(x):\n"
+        "    raise TypeError(f'Argument of type {type(x)} is not a valid JAX type.')\n"
+        "refuse(jnp.ones(3))"
+    )
+    for mode in ("Context", "Plain"):
+        text = kernel.run(f"%xmode {mode}\n{code}", check=False).traceback
+        assert text.count("PullbackKernel.provide_jax = True") == 1
+    kernel.run("%xmode Context")
+
+
+def test_the_debugger_starts_at_the_user_s_frame(kernel):
+    kernel.run(FAILING, check=False)
+    result = kernel.run("%debug", answers=["p x.shape", "up", "p y.shape", "q"])
+    assert "inner" in result.stdout.split("ipdb>")[0].splitlines()[0]
+    assert result.stdout.count("(3,)") == 2 and "/pullback/" not in result.stdout
+    kernel.run("%config PullbackTracebacks.show_engine_frames = True")
+    result = kernel.run("%debug", answers=["q"])
+    kernel.run("%config PullbackTracebacks.show_engine_frames = False")
+    assert "/pullback/" in result.stdout

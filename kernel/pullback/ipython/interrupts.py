@@ -1,9 +1,10 @@
 """What happens between the interrupt button and the prompt.
 
 While Python runs (tracing), the signal raises KeyboardInterrupt at the next instruction. While the
-device runs, the engine waits by polling. While XLA compiles, C++ holds the main thread: a second
-thread hears of the signal through Python's wake-up descriptor and tells the user why it takes a
-moment. Builds on the standard library; tested in tests/kernel/test_interrupts.py.
+device runs, the engine waits by polling. While a cell awaits, the event loop sleeps, and while XLA
+compiles, C++ holds the main thread: a second thread hears of the signal through Python's wake-up
+descriptor, wakes the loop, and tells the user why a compilation takes a moment. Builds on the
+standard library; tested in tests/kernel/test_interrupts.py.
 """
 
 from __future__ import annotations
@@ -21,16 +22,23 @@ GRACE_S = 0.25  # a compilation that ends within this needs no words
 
 
 class InterruptNotice:
-    """Says that an interrupt waits for XLA's compiler.
+    """Wakes the event loop for an interrupt, or says that it waits for XLA's compiler.
 
     Args:
         compiling: the name of the program that the main thread is compiling, or None.
         say: shows a line to the user; called from another thread.
+        wake: makes the main thread's event loop look for work; called from another thread.
     """
 
-    def __init__(self, compiling: Callable[[], str | None], say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        compiling: Callable[[], str | None],
+        say: Callable[[str], None],
+        wake: Callable[[], object] = lambda: None,
+    ) -> None:
         self._compiling = compiling
         self._say = say
+        self._wake = wake
         self._reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
         self._previous = -1
@@ -52,6 +60,10 @@ class InterruptNotice:
     def _listen(self) -> None:
         while received := self._reader.recv(64):
             if signal.SIGINT in received:
+                # Once more when the handler has surely run, which queues the cancelling.
+                for _ in range(2):
+                    self._wake()
+                    time.sleep(AGAIN_S)
                 self._explain()
 
     def _explain(self) -> None:

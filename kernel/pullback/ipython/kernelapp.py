@@ -85,7 +85,7 @@ class PullbackKernel(IPythonKernel):
         jax_alias.install(replace_real=self.provide_jax)
         # Once each, in the server's log: the streams of a cell are the user's.
         disk_cache.listeners.append(functools.cache(self.log.warning))
-        self._interrupt_notice = InterruptNotice(_compiling_now, self._say)
+        self._interrupt_notice = InterruptNotice(_compiling_now, self._say, self._wake)
         self._running_cell: object | None = None
         self._swallowed_interrupt = SwallowedInterrupt(lambda: self._running_cell)
         self.shell.events.register("pre_execute", self._cell_begins)
@@ -105,6 +105,10 @@ class PullbackKernel(IPythonKernel):
     def _cell_ends(self) -> None:
         if threading.current_thread() is threading.main_thread():
             self._running_cell = None
+
+    def _wake(self) -> None:
+        """Let the event loop look for what a signal's handler has queued, from any thread."""
+        self.io_loop.add_callback(lambda: None)
 
     def _say(self, text: str) -> None:
         """Show a line under the running cell, from any thread."""

@@ -17,6 +17,12 @@ from traitlets.config import Configurable
 from pullback.core import source
 from pullback.xla.runtime_errors import add_advice
 
+_REFUSED_BY_JAX = "is not a valid JAX type"
+_TWO_ENGINES = (
+    "`jax` is the real jax here, and this value is Pullback's.\n"
+    "Instead: `import pullback.numpy as jnp`, or start the kernel with "
+    "`c.PullbackKernel.provide_jax = True`: `import jax` then gives Pullback."
+)
 _ALSO_FOLDED = ("/jaxlib/", "<frozen ", "/contextlib.py", "/functools.py")
 
 
@@ -75,6 +81,22 @@ def _line_of(entry: TracebackType) -> int:
     return entry.tb_frame.f_code.co_firstlineno if line is None else line
 
 
+def _is_fault(error: BaseException, last: TracebackType) -> bool:
+    """Whether the engine ran into an error; where an interrupt found it says nothing."""
+    if isinstance(error, KeyboardInterrupt):
+        return False
+    return not source.raised_on_purpose(error, last)
+
+
+def _explain(error: BaseException | None) -> None:
+    """Add what to do where the real jax, installed beside the engine, was handed our values."""
+    text = str(error) if isinstance(error, TypeError) else ""
+    if error is None or _REFUSED_BY_JAX not in text or "<class 'pullback." not in text:
+        return
+    if _TWO_ENGINES not in getattr(error, "__notes__", ()):
+        error.add_note(_TWO_ENGINES)
+
+
 class _FoldedFrames(SimpleNamespace):
     """Stands in a list of frame records for a run of engine frames."""
 
@@ -108,6 +130,18 @@ class FoldingTB(AutoFormattedTB):
         self.shown: BaseException | None = None
         super().__init__(*args, **kwargs)
 
+    def structured_traceback(
+        self,
+        etype: type,
+        evalue: BaseException | None = None,
+        etb: TracebackType | None = None,
+        tb_offset: int | None = None,
+        context: int = 5,
+    ) -> list[str]:
+        """The lines of a traceback, in any mode."""
+        _explain(evalue)
+        return super().structured_traceback(etype, evalue, etb, tb_offset, context)
+
     def format_exception_as_a_whole(
         self,
         etype: type,
@@ -131,7 +165,7 @@ class FoldingTB(AutoFormattedTB):
         if not folded:
             return super().get_records(etb, context, tb_offset)
         last = folded.get(len(kept) - 1, [])
-        failed = last and self.shown and not source.raised_on_purpose(self.shown, last[-1])
+        failed = last and self.shown and _is_fault(self.shown, last[-1])
         chain = _chain([*kept, last[-1]] if failed else kept)
         records = super().get_records(chain, context, tb_offset) if chain is not None else []
         run_after = {id(kept[i].tb_frame): run for i, run in folded.items() if i >= 0}
@@ -156,6 +190,37 @@ class FoldingTB(AutoFormattedTB):
         if tb is None or self.switch.show_engine_frames:
             return super()._extract_tb(tb)
         return traceback.extract_tb(_chain(split_frames(tb)[0]))
+
+
+def _user_debugger(stock: type, switch: PullbackTracebacks) -> type:
+    """A debugger that starts at the user's frame, and passes over the engine's going up and down.
+
+    Args:
+        stock: the shell's own debugger class.
+        switch: where it says so, engine frames are frames as any other.
+    """
+
+    class UserDebugger(stock):  # type: ignore[misc]
+        def get_stack(self, f: Any, t: TracebackType | None) -> tuple[list[Any], int]:
+            stack, index = super().get_stack(f, t)
+            if t is None or switch.show_engine_frames:
+                return stack, index
+            in_traceback = {id(entry.tb_frame) for entry in _walk(t)}
+            for i in range(index, -1, -1):
+                frame = stack[i][0]
+                if id(frame) not in in_traceback:
+                    break
+                if not source.is_engine_file(frame.f_code.co_filename):
+                    return stack, i
+            return stack, index
+
+        def _hidden_predicate(self, frame: Any) -> bool:
+            if super()._hidden_predicate(frame):
+                return True
+            is_engine = source.is_engine_file(frame.f_code.co_filename)
+            return is_engine and frame is not self.curframe and not switch.show_engine_frames
+
+    return UserDebugger
 
 
 class _CellLabels:
@@ -185,6 +250,7 @@ def install(shell: Any) -> PullbackTracebacks:
         mode=current.mode,
         theme_name=current._theme_name,
         tb_offset=current.tb_offset,
+        debugger_cls=_user_debugger(current.debugger_cls, switch),
         switch=switch,
     )
     folding.stock = current
