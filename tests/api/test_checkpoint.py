@@ -132,8 +132,12 @@ def test_layers_of_one_program_are_lowered_once():
     """Forward and backward of a layer are one function each, however many layers there are."""
 
     def loss(n, params):
-        layer = pb.checkpoint(lambda w, x: jnp.sin(jnp.tanh(x @ w)))
-        x = X
+        def layer(w, x):
+            for _ in range(8):
+                x = jnp.sin(jnp.tanh(x @ w))
+            return x
+
+        layer, x = pb.checkpoint(layer), X
         for w in params[:n]:
             x = layer(w, x)
         return x.sum()

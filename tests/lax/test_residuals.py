@@ -125,3 +125,9 @@ def test_stopped_gradients_leave_no_residuals():
 
     jaxpr = pb.make_jaxpr(pb.grad(f))(jnp.ones(5)).jaxpr
     assert stacked_bytes(jaxpr) <= 3 * (5 + 1) * 4 * 2
+
+
+def test_the_zero_tangent_of_an_initial_state_is_not_kept():
+    kept = pb.tree.leaves(pb.vjp(lambda w: rnn(w, U), W)[1])
+    assert (8,) not in [x.shape for x in kept]
+    assert pb.linearize(lambda w: rnn(w, U), W)[1](W).shape == ()

@@ -18,7 +18,14 @@ import numpy as np
 from pullback.core.aval import ShapedArray, tangent_aval, typeof
 from pullback.core.deferred import Deferred, Pending, resolved, run_known
 from pullback.core.jaxpr import Eqn, Jaxpr, Literal, Var, close, dce_jaxpr, eval_jaxpr
-from pullback.core.jvp import Zero, _in_parent, derivative_rule, instantiate, zero_of
+from pullback.core.jvp import (
+    Zero,
+    _in_parent,
+    derivative_rule,
+    instantiate,
+    linear_ops,
+    zero_of,
+)
 from pullback.core.source import user_source
 from pullback.core.stage import JaxprTrace, JaxprTracer, staging
 from pullback.core.tracer import Primitive, Trace, Tracer, eval_trace, state
@@ -207,6 +214,15 @@ class TangentTrace(Trace):
         self.parent: Trace = parent
         self.program = program
         self.live = True
+        self.records_all = False
+
+    def zeros(self, aval: ShapedArray) -> Any:
+        """A tangent of zeros, made in the linear program, so that no residual is kept for it."""
+        self.records_all = True
+        try:
+            return linear_ops.zeros(aval)
+        finally:
+            self.records_all = False
 
     def run(
         self, prim: Primitive, rule: Callable[..., Any], primals: Any, tangents: Any, params: dict
@@ -246,7 +262,8 @@ class TangentTrace(Trace):
             if type(x) is TangentTracer and x._trace is self:
                 break
         else:
-            return _in_parent(self, prim, args, params)
+            if not self.records_all:
+                return _in_parent(self, prim, args, params)
         if prim.name == "jit" and self._mixes(args, params["jaxpr"]):
             return eval_jaxpr(params["jaxpr"], (), *args)
         if prim.stage is not None:
@@ -288,6 +305,14 @@ class TangentTrace(Trace):
 
     def describe(self) -> str:
         return "linearize (tangents)"
+
+
+def instantiate_inside(t: Any) -> Any:
+    """The tangent as an array; zeros are made in the linear program, if one is being recorded."""
+    trace = state.trace
+    if type(t) is Zero and type(trace) is TangentTrace:
+        return trace.zeros(t.aval)
+    return instantiate(t)
 
 
 class LinTracer(Tracer):

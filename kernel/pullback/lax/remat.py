@@ -24,6 +24,8 @@ from pullback.core.transpose import backward_pass, is_undefined
 from pullback.lax.loop_parts import pick
 
 Policy = Callable[..., Any]
+# Programs of fewer equations are written in place: a call would not make anything shorter.
+_WORTH_A_CALL = 16
 
 
 # Names for values, which policies see.
@@ -280,8 +282,10 @@ def _linearize(
     split = linearize_jaxpr(inlined(jaxpr) if policy is not None else jaxpr, nonzero)
     plan = _plan(jaxpr, nonzero, policy)
     lead = split.known_consts
-    # A call, so that layers of one program are written, and lowered, once.
-    outs = jit_p.bind(*lead, *primals, jaxpr=plan.known, name=plan.known.debug_name)
+    if len(plan.known.eqns) < _WORTH_A_CALL:
+        outs = eval_jaxpr(plan.known, (), *lead, *primals)
+    else:  # so that layers of one program are written, and lowered, once
+        outs = jit_p.bind(*lead, *primals, jaxpr=plan.known, name=plan.known.debug_name)
     results, saved = outs[: split.n_outs], outs[split.n_outs :]
     if not any(split.out_nonzero):
         return results, [zero_of(o) for o in results]

@@ -18,6 +18,7 @@ from pullback.core.batching import AxisData, bdim_at_front, move_dim
 from pullback.core.call import batch_jaxpr, cached, closed_jaxpr, jvp_jaxpr, linearize_jaxpr
 from pullback.core.jaxpr import Eqn, Jaxpr, Literal, dce_jaxpr, dce_rules, eval_jaxpr
 from pullback.core.jvp import Zero, instantiate, linear_ops, zero_of
+from pullback.core.linearize import instantiate_inside
 from pullback.core.tracer import Primitive
 from pullback.core.transpose import UndefinedPrimal, backward_pass, is_undefined
 from pullback.lax.inner import intern_jaxpr
@@ -166,7 +167,7 @@ def _scan_linearize(
         return results, [zero_of(o) for o in results]
     fixed = placed.constant_residuals(split.sources, primals, hoisted)
     moving = placed.stacked_residuals(primals, outs, stacked)
-    ts = [instantiate(t) if nz else None for t, nz in zip(tangents, nonzero, strict=True)]
+    ts = [instantiate_inside(t) if nz else None for t, nz in zip(tangents, nonzero, strict=True)]
     const_t, carry_t, xs_t = split_at(ts, num_consts, num_carry)
     const_t, carry_t, xs_t = (
         [t for t in group if t is not None] for group in (const_t, carry_t, xs_t)
