@@ -97,3 +97,64 @@ def test_a_thread_that_switched_it_on_for_all_may_end():
         jnp.log(-1.0)
     config.update("jax_debug_nans", False)
     assert len(dispatch.after_run) == before
+
+
+def in_scan(x):
+    def body(c, t):
+        d = jnp.log(t)
+        return c, d
+
+    return jax.lax.scan(body, 0.0, x)[1]
+
+
+def in_while(x):
+    def body(c):
+        d = jnp.log(c[1])
+        return c[0] + 1, d
+
+    return jax.lax.while_loop(lambda c: c[0] < 3, body, (0, x[0] - 1.0))
+
+
+def in_cond(x):
+    def branch():
+        d = jnp.log(x)
+        return d
+
+    return jax.lax.cond(x[0] < 0, branch, lambda: x)
+
+
+def in_both(x):
+    return jax.lax.fori_loop(0, 2, lambda i, c: in_scan(c), x)
+
+
+@pytest.mark.parametrize("program", [in_scan, in_while, in_cond, in_both])
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit, lambda f: lambda x: jax.vjp(f, x)[0]])
+def test_loops_and_branches_name_operation_and_line(program, wrap):
+    with jax.debug_nans(True):
+        with pytest.raises(FloatingPointError, match=r"encountered in log(.|\n)*d = jnp\.log"):
+            wrap(program)(-jnp.ones(2))
+    assert np.isnan(np.asarray(jax.tree.leaves(program(-jnp.ones(2)))[-1])).all()
+
+
+def test_loops_under_vmap():
+    with jax.debug_nans(True):
+        with pytest.raises(FloatingPointError, match=r"encountered in log(.|\n)*d = jnp\.log"):
+            jax.vmap(in_scan)(-jnp.ones((1, 2)))
+        with pytest.raises(FloatingPointError, match="encountered in while"):
+            jax.vmap(lambda x: jax.lax.while_loop(lambda c: c > 0, lambda c: jnp.log(c - 2), x))(
+                jnp.ones(2)
+            )
+
+
+def test_gradients_of_loops_name_an_operation_of_the_body():
+    def f(x):
+        def body(c, t):
+            r = jnp.sqrt(t)
+            return c + r * 0.0, None
+
+        return jax.lax.scan(body, 0.0, x)[0]
+
+    for g in (jax.grad(f), jax.jit(jax.grad(f))):
+        with jax.debug_nans(True), pytest.raises(FloatingPointError) as caught:
+            g(jnp.zeros(2))
+        assert "r = jnp.sqrt(t)" in str(caught.value) or "return c + r" in str(caught.value)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.api import cache_misses as _cache_misses  # noqa: F401 (it follows its option)
+from pullback.api import find_fault as _find_fault  # noqa: F401 (debug_nans asks it)
 from pullback.api.program import JitFunction, JitOptions
 from pullback.api.signature import names_and_numbers
 from pullback.api.stages import ShapeDtypeStruct, Traced

@@ -9,7 +9,7 @@ Builds on dispatch.py. Tested in tests/xla/test_debug_values.py.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,14 @@ import numpy as np
 from pullback.core import dtypes, errors
 from pullback.core.config import Config, config
 from pullback.core.jaxpr import Jaxpr, eval_jaxpr
-from pullback.core.tracer import Primitive
+from pullback.core.tracer import Primitive, eval_trace
 from pullback.xla import dispatch
 from pullback.xla.array import Array
 
 _OPTIONS = ("jax_debug_nans", "jax_debug_infs")
+# Name of a primitive over inner jaxprs -> (args, params): runs it operation by operation. Filled by
+# api/find_fault.py.
+searches: dict[str, Callable[[Sequence[Any], dict[str, Any]], None]] = {}
 # Threads in which an option is on; 0 stands for the process.
 _watching: set[int] = set()
 
@@ -62,6 +65,21 @@ def check_results(prim: Primitive, results: Sequence[Any]) -> None:
         raise _error(prim.name, fault)
 
 
+def _run_watched(prim: Primitive, args: tuple, params: dict) -> Any:
+    """Run a primitive; where it is a loop or branch with a bad result, find out what made it."""
+    try:
+        return dispatch.run_primitive(prim, args, params)
+    except FloatingPointError as whole:
+        search = searches.get(prim.name)
+        if search is None:
+            raise
+        try:
+            search(args, params)
+        except FloatingPointError as found:
+            raise found from None
+        raise whole from None
+
+
 def check_program(jaxpr: Jaxpr, args: Sequence[Any], results: Sequence[Any], name: str) -> None:
     """Raise if a program did, naming the operation in it where it can be found."""
     fault = _fault(results)
@@ -84,9 +102,11 @@ def _note_change(option: str) -> None:
     if _watching and check_results not in dispatch.after_run:
         dispatch.after_run.append(check_results)
         dispatch.after_program.append(check_program)
+        eval_trace.run = _run_watched
     elif not _watching and check_results in dispatch.after_run:
         dispatch.after_run.remove(check_results)
         dispatch.after_program.remove(check_program)
+        eval_trace.run = dispatch.run_primitive
 
 
 def install() -> None:
