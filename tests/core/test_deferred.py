@@ -272,3 +272,37 @@ def test_a_numpy_array_counts_as_it_was_when_it_was_used(transform):
 
     for _ in range(3):
         np.testing.assert_array_equal(np.asarray(transform(f)(jnp.ones(2))), [10, 20])
+
+
+def test_values_and_gradients_have_the_same_bits_at_each_call():
+    key = pb.random.PRNGKey(0)
+    x, w = pb.random.normal(key, (50, 7)), pb.random.normal(key, (7, 5))
+
+    def f(w, scale):
+        h = jnp.tanh(x @ w * scale + 0.3)
+        mean = jnp.mean(h * h + h / 3, axis=0)
+        return jnp.sum(mean * jnp.exp(-mean)), (mean, {"h": h})
+
+    pb.clear_caches()
+    runs = [pb.value_and_grad(f, argnums=(0, 1), has_aux=True)(w, 1.7) for _ in range(4)]
+    plain = f(w, 1.7)[1][1]["h"]
+    first = [np.asarray(leaf).tobytes() for leaf in pb.tree.leaves(runs[0])]
+    for run in runs[1:]:
+        assert [np.asarray(leaf).tobytes() for leaf in pb.tree.leaves(run)] == first
+    assert np.asarray(plain).tobytes() == np.asarray(runs[3][0][1][1]["h"]).tobytes()
+
+
+def test_auxiliary_results_of_every_kind():
+    def f(x):
+        y = x * 2.0
+        return jnp.sum(y), {"y": y, "text": "kept", "x": x, "number": 3, "array": jnp.ones(2)}
+
+    for _ in range(3):
+        got, aux = pb.grad(f, has_aux=True)(jnp.arange(3.0))
+        np.testing.assert_array_equal(np.asarray(got), [2, 2, 2])
+        np.testing.assert_array_equal(np.asarray(aux["y"]), [0, 2, 4])
+        np.testing.assert_array_equal(np.asarray(aux["x"]), [0, 1, 2])
+        assert aux["text"] == "kept" and int(aux["number"]) == 3 and aux["array"].shape == (2,)
+    both = pb.value_and_grad(f, has_aux=True)
+    both(jnp.arange(3.0)), both(jnp.arange(3.0))
+    assert programs_run(lambda: both(jnp.arange(3.0))).count("gradient") == 1

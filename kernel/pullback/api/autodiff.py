@@ -144,15 +144,11 @@ def _gradient_function(
             kept.append(Aux(aux))
             return [result, *kept[0].arrays]
 
+        outs, is_varied, given = gradient_flat(flat, leaves, _one, finish is not None)
+        gradient = pytree.tree_unflatten(tree, _all_cotangents(is_varied, leaves, given))
         if finish is None:
-            linear, given = gradient_flat(flat, leaves, _one)
-            return pytree.tree_unflatten(tree, _all_cotangents(linear, leaves, given))
-        outs, linear = linearize_flat(flat, leaves)
-        value = outs[0]
-        del linear.out_indices[1:], linear.out_avals[1:]
-        cts = _all_cotangents(linear, leaves, linear.vjp([_one(typeof(value))]))
-        gradient = pytree.tree_unflatten(tree, cts)
-        value = _as_array(value)
+            return gradient
+        value = _as_array(outs[0])
         if has_aux:
             value = value, kept[0].rebuilt(outs[1:])
         return finish(value, gradient)
@@ -160,12 +156,14 @@ def _gradient_function(
     return gradient
 
 
-def _all_cotangents(linear: Linearized, primals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+def _all_cotangents(
+    varied: Sequence[bool], primals: Sequence[Any], cts: Sequence[Any]
+) -> list[Any]:
     """Cotangents as users see them, float0 ones of integer arguments included."""
     given = iter(cts)
     return [
-        _derivative(next(given) if varied else zero_of(p))
-        for p, varied in zip(primals, linear.varied, strict=True)
+        _derivative(next(given) if yes else zero_of(p))
+        for p, yes in zip(primals, varied, strict=True)
     ]
 
 

@@ -106,4 +106,5 @@ def run_known(template: Any, prim: Primitive, primals: Sequence[Any], params: di
     if template.direct:
         result = eval_trace.run(prim, tuple(primals), params)
         return list(result) if prim.multiple_results else [result]
-    return backend.run(template.known, [*template.known_consts, *primals], {"name": prim.name})
+    params = {"name": prim.name, "separately": True}
+    return backend.run(template.known, [*template.known_consts, *primals], params)

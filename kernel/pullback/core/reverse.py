@@ -1,6 +1,7 @@
 """What reverse mode keeps of a function: a linear program, and its transpose.
 
-From the second appearance of a program's structure its transpose is compiled whole.
+From the second appearance of a program's structure its transpose is compiled whole; under `grad`
+the function with it (deferred.py), with the bits of operations that are run one by one.
 
 Builds on linearize.py, transpose.py, call.py. Tested in tests/core/test_reverse.py.
 """
@@ -14,7 +15,7 @@ from typing import Any
 from pullback.core import linearize
 from pullback.core.aval import ShapedArray, tangent_aval, typeof
 from pullback.core.call import jit_p
-from pullback.core.deferred import Deferred, resolved
+from pullback.core.deferred import Deferred, Pending, resolved
 from pullback.core.dtypes import float0
 from pullback.core.jaxpr import Jaxpr, close, eval_jaxpr
 from pullback.core.jvp import Zero
@@ -230,64 +231,83 @@ def _trace(
 
 
 def gradient_flat(
-    fun: Callable[..., Sequence[Any]], primals: Sequence[Any], one: Callable[[ShapedArray], Any]
-) -> tuple[Linearized, list[Any]]:
-    """The gradient of a function with one scalar result, which is not needed itself.
+    fun: Callable[..., Sequence[Any]],
+    primals: Sequence[Any],
+    one: Callable[[ShapedArray], Any],
+    need_value: bool,
+) -> tuple[list[Any], list[bool], list[Any]]:
+    """The gradient of a function whose first result is a scalar; the others are carried along.
 
     Args:
-        fun: takes flat arguments, returns a list of one scalar.
+        fun: takes flat arguments, returns a flat list.
         primals: the point.
-        one: (aval of the result) -> the cotangent to start with.
+        one: (aval of the scalar) -> the cotangent to start with.
+        need_value: whether the scalar itself is asked for.
 
     Returns:
-        What the function left, and the cotangents of the varied arguments (arrays or `Zero`).
+        The results (the first is None unless it is needed), which arguments are varied, and their
+        cotangents (arrays or `Zero`).
     """
     t_avals = [tangent_aval(typeof(p)) for p in primals]
     nonzero = [a.dtype != float0 for a in t_avals]
     in_avals = [a for a, nz in zip(t_avals, nonzero, strict=True) if nz]
     may_wait = state.trace is eval_trace and not backend.watched()
-    deferred = Deferred() if may_wait else None
-    trace, (value,), (index,) = _trace(fun, primals, nonzero, in_avals, deferred)
-    ct = one(typeof(value))
-    linear = Linearized(trace.program, nonzero, [index], [tangent_aval(typeof(value))])
+    trace, results, indices = _trace(
+        fun, primals, nonzero, in_avals, Deferred() if may_wait else None
+    )
+    aval = typeof(results[0])
+    index, ct = indices[0], one(aval)
+    if not need_value:
+        results[0] = None
+    linear = Linearized(trace.program, nonzero, [index], [tangent_aval(aval)])
     if trace.deferred is not None and index is not None:
-        whole = _whole(linear, trace.deferred, index, ct)
+        whole = _whole(linear, trace.deferred, index, ct, results)
         if whole is not None:
-            return linear, whole.run(trace, ct)
+            return whole.run(trace, ct, results, nonzero)
     trace.run_waiting()
-    return linear, linear.vjp([ct])
+    return [resolved(r) for r in results], nonzero, linear.vjp([ct])
 
 
 @dataclass(slots=True)
 class _Whole:
-    """A function that waits and its backward pass, as one program."""
+    """A function that waits and its backward pass, as one program.
+
+    Its operations are not fused: a result has the same bits at each call, the first one included.
+    """
 
     jaxpr: Jaxpr
     consts: list[Any]
     present: list[bool]
 
-    def run(self, trace: LinearizeTrace, ct: Any) -> list[Any]:
-        """The cotangents of the varied arguments."""
+    def run(
+        self, trace: LinearizeTrace, ct: Any, results: list[Any], varied: list[bool]
+    ) -> tuple[list[Any], list[bool], list[Any]]:
+        """What `gradient_flat` returns."""
         deferred = trace.deferred
         assert deferred is not None
         args = [*self.consts, *deferred.inputs, ct]
         try:
-            outs = iter(backend.run(self.jaxpr, args, {"name": "gradient"}))
+            params = {"name": "gradient", "separately": True}
+            outs = iter(backend.run(self.jaxpr, args, params))
         except RuntimeError:
             # Run one by one, the operation that cannot be run raises, and says where it was written.
             trace.run_waiting()
             raise
-        return [
+        cts = [
             next(outs) if there else Zero(a)
             for there, a in zip(self.present, trace.program.avals, strict=False)
         ]
+        return [next(outs) if type(r) is Pending else r for r in results], varied, cts
 
 
-def _whole(linear: Linearized, deferred: Deferred, index: int, ct: Any) -> _Whole | None:
+def _whole(
+    linear: Linearized, deferred: Deferred, index: int, ct: Any, results: list[Any]
+) -> _Whole | None:
     """The program of what waits and its backward pass, if this structure has appeared before."""
     program = linear.program
     residuals = tuple([deferred.code(r) for r in program.residuals])
-    key = (len(linear.in_avals), tuple(program.keys), residuals, index)
+    asked = tuple([r.number for r in results if type(r) is Pending])
+    key = (len(linear.in_avals), tuple(program.keys), residuals, index, asked)
 
     def make() -> _Whole:
         trace = JaxprTrace(eval_trace, "gradient")
@@ -300,7 +320,7 @@ def _whole(linear: Linearized, deferred: Deferred, index: int, ct: Any) -> _Whol
             in_cts = backward_pass(linear.jaxpr, (), [*values, *undefined], [start])[len(values) :]
             present = [type(c) is not Zero for c in in_cts]
             outs = [c for c in in_cts if type(c) is not Zero]
-            jaxpr, consts = trace.finish([*inputs, start], outs)
+            jaxpr, consts = trace.finish([*inputs, start], [*outs, *[found[n] for n in asked]])
         return _Whole(close(jaxpr), consts, present)
 
     # Forward and backward together take about twice as long to compile as the backward pass alone.

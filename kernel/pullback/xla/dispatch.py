@@ -109,17 +109,32 @@ def compile_lowered(
 
 
 def compile_jaxpr(
-    jaxpr: Jaxpr, device: Any, committed: bool, name: str = "", donated: Sequence[bool] = ()
+    jaxpr: Jaxpr,
+    device: Any,
+    committed: bool,
+    name: str = "",
+    donated: Sequence[bool] = (),
+    separately: bool = False,
 ) -> CompiledJaxpr:
-    """The executable of a jaxpr without constvars, kept with it."""
+    """The executable of a jaxpr without constvars, kept with it.
+
+    With `separately`, no operations are fused or rewritten together, so that each gives the same
+    bits as when it is run alone.
+    """
     key = ("compiled", device, committed, tuple(donated), config.trace_key())
     found = jaxpr.cache.get(key)
     if found is None:
         lowered = lower_module(
-            jaxpr, name or jaxpr.debug_name, platform=device.platform, donated=donated
+            jaxpr,
+            name or jaxpr.debug_name,
+            platform=device.platform,
+            donated=donated,
+            separately=separately,
         )
+        own = separately and device.platform == "cpu"  # elsewhere fusing is what makes it fast
+        options = compat.SEPARATE_OPERATIONS if own else None
         found = jaxpr.cache[key] = compile_lowered(
-            lowered, jaxpr.in_avals, jaxpr.out_avals, device, committed
+            lowered, jaxpr.in_avals, jaxpr.out_avals, device, committed, options
         )
     return found
 
@@ -363,11 +378,19 @@ def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], params: dict) -> list[Any]:
             outs = spmd.run_spmd(jaxpr, args, mesh, params.get("name", ""))
             return observed_program(jaxpr, args, outs, params.get("name", ""))
         device, bufs, committed = move_together(bufs)
-        outs = compile_jaxpr(jaxpr, device, committed, params.get("name", ""))(bufs)
+        separately = params.get("separately", False)
+        name = params.get("name", "")
+        outs = compile_jaxpr(jaxpr, device, committed, name, separately=separately)(bufs)
         return observed_program(jaxpr, args, outs, params.get("name", ""))
     fast = jaxpr.cache.get(("home", committed))
     if fast is None or fast[0] is not device or fast[1] != config.trace_key():
-        compiled = compile_jaxpr(jaxpr, device, committed, params.get("name", ""))
+        compiled = compile_jaxpr(
+            jaxpr,
+            device,
+            committed,
+            params.get("name", ""),
+            separately=params.get("separately", False),
+        )
         fast = (device, config.trace_key(), compiled.run_bufs)
         jaxpr.cache["home", committed] = fast
     try:

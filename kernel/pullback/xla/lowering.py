@@ -347,7 +347,12 @@ def _location(eqn: Eqn, cache: dict[Any, Any]) -> Any:
     return found
 
 
-def lower_jaxpr(module_context: ModuleContext, jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
+def lower_jaxpr(
+    module_context: ModuleContext,
+    jaxpr: Jaxpr,
+    values: Sequence[Any],
+    separately: bool = False,
+) -> list[Any]:
     """Write a jaxpr's equations at the insertion point; `values` are constvars' then invars'."""
     env: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), values, strict=True))
     literals: dict[Literal, Any] = {}
@@ -362,20 +367,22 @@ def lower_jaxpr(module_context: ModuleContext, jaxpr: Jaxpr, values: Sequence[An
             found = literals[atom] = base.const(atom.val, atom.aval)
         return found
 
-    for eqn in jaxpr.eqns:
+    for number, eqn in enumerate(jaxpr.eqns):
         prim = eqn.primitive
         if prim.lower is None:
             raise NotImplementedError(f"{prim.name} cannot be compiled: it runs in Python only")
         operands = [read(a) for a in eqn.invars]
+        if separately and operands:
+            # The number keeps two barriers around the same operands from being made one.
+            mark = base.const(np.int32(number))
+            operands = list(base.hlo.OptimizationBarrierOp([*operands, mark]).results)[:-1]
         ctx = LoweringContext(
             module_context, [a.aval for a in eqn.invars], [v.aval for v in eqn.outvars], eqn
         )
         with _location(eqn, locations):
             out = prim.lower(ctx, *operands, **eqn.params)
-        if prim.multiple_results:
-            env.update(zip(eqn.outvars, out, strict=True))
-        else:
-            env[eqn.outvars[0]] = out[0] if isinstance(out, list | tuple) else out
+        outs = out if isinstance(out, list | tuple) else [out]
+        env.update(zip(eqn.outvars, outs, strict=True))
     return [read(a) for a in jaxpr.outvars]
 
 
@@ -414,6 +421,7 @@ def lower_module(
     num_partitions: int = 1,
     arg_shardings: Sequence[Any] = (),
     axis_groups: dict[Any, Any] | None = None,
+    separately: bool = False,
 ) -> LoweredModule:
     """The StableHLO module of a jaxpr; constvars come first in its signature.
 
@@ -426,6 +434,7 @@ def lower_module(
         num_partitions: over how many devices one program is divided.
         arg_shardings: per input an HLO sharding text or None.
         axis_groups: mapped axis name to its replica groups.
+        separately: the compiler may not rewrite operations together.
     """
     m = compat.mlir()
     ir = m.ir
@@ -446,7 +455,7 @@ def lower_module(
             fn.attributes["sym_visibility"] = ir.StringAttr.get("public")
             block = fn.add_entry_block()
         with ir.InsertionPoint(block):
-            m.func.ReturnOp(lower_jaxpr(context, jaxpr, block.arguments))
+            m.func.ReturnOp(lower_jaxpr(context, jaxpr, block.arguments, separately))
         attrs = _argument_attributes(ir, jaxpr, donated, arg_shardings)
         if attrs is not None:
             fn.arg_attrs = ir.ArrayAttr.get(attrs)

@@ -50,6 +50,7 @@ from pullback.xla.compat.dispatcher import (
 )
 from pullback.xla.compat.mlir_modules import Mlir, mlir, mlir_context
 from pullback.xla.compat.programs import (
+    SEPARATE_OPERATIONS,
     compile_and_load,
     compile_options,
     deserialize_executable,
@@ -78,6 +79,7 @@ __all__ = [
     "ProfilerSession",
     "PyTreeDef",
     "PyTreeRegistry",
+    "SEPARATE_OPERATIONS",
     "SingleDeviceSharding",
     "XlaRuntimeError",
     "assemble_shards",

@@ -24,6 +24,13 @@ def make_cpu_client(n_devices: int, asynchronous: bool = True, **kwargs: Any) ->
 _EFFORT_LEVELS = {"UNKNOWN": 0, "O0": 9, "O1": 19, "O2": 29, "O3": 39}
 
 
+# With these options, and barriers between the operations (lower_module's `separately`), each one
+# computes the bits that it computes alone. Fusing contracts a product and a sum into one rounding;
+# across operations XLA folds transposes into products and shares what stops a division from
+# becoming a product with the reciprocal.
+SEPARATE_OPERATIONS = {"xla_disable_hlo_passes": "fusion"}
+
+
 def compile_options(
     devices: Sequence[Any],
     num_replicas: int = 1,
