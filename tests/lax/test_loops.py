@@ -101,3 +101,30 @@ def test_associative_scan_along_another_axis():
     np.testing.assert_allclose(lax.associative_scan(jnp.add, x, axis=1), np.cumsum(x, 1))
     with pytest.raises(ValueError, match="same first dimension"):
         lax.associative_scan(lambda a, b: a, (x, x[:1]))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "bfloat16", "float16", "float32"])
+def test_the_index_leaves_the_dtypes_of_the_values(dtype):
+    """It has the weak type of Python integers, so int8 + index is int8."""
+    zero = jnp.zeros((), dtype)
+    for n in (4, np.int64(4), jnp.int32(4)):
+        got = lax.fori_loop(0, n, lambda i, total: total + i, zero)
+        assert (got.dtype, float(got)) == (zero.dtype, 6.0)
+        got = pb.jit(lambda n: lax.fori_loop(0, n, lambda i, total: total + i, zero))(n)
+        assert (got.dtype, float(got)) == (zero.dtype, 6.0)
+        with pb.disable_jit():
+            assert lax.fori_loop(0, n, lambda i, total: total + i, zero).dtype == zero.dtype
+    assert lax.fori_loop(0, 4, lambda i, total: total + i, 0).weak_type
+    bounds = jnp.int8(0), jnp.int8(4)
+    assert pb.jit(lambda a, b: lax.fori_loop(a, b, lambda i, c: c + i, 0))(*bounds).dtype == np.int8
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "float16", "int32", "float32"])
+def test_a_number_as_the_first_carry_takes_the_dtype_of_what_comes_back(dtype):
+    xs = jnp.ones(3, dtype)
+    for got in (
+        lax.scan(lambda c, x: (c + x, None), 0, xs)[0],
+        lax.while_loop(lambda c: c < 3, lambda c: c + xs[0], 0),
+        lax.fori_loop(0, 3, lambda i, c: c + xs[0], 0),
+    ):
+        assert (got.dtype, got.weak_type, float(got)) == (xs.dtype, False, 3.0)

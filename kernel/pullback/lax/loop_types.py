@@ -20,7 +20,7 @@ def promote_carry(
     trace: Callable[[list[ShapedArray]], Any],
     carry_out: Callable[[Any], Sequence[ShapedArray]],
 ) -> tuple[list[Any], Any]:
-    """Trace a body; where a weakly typed initial value comes out strong, convert it and retrace.
+    """Trace a body; where a weakly typed initial value comes out otherwise, convert it and retrace.
 
     Args:
         leaves: the initial carry.
@@ -46,10 +46,8 @@ def promote_carry(
 def _promoted(x: Any, aval: ShapedArray, out: ShapedArray) -> Any:
     if not aval.weak_type or (aval.dtype == out.dtype and out.weak_type):
         return x
-    if aval.dtype == out.dtype:
-        return convert(x, aval.dtype, False)
-    if dtypes.promote_types(aval.dtype, out.dtype) == out.dtype:
-        return convert(x, out.dtype, out.weak_type)
+    if aval.dtype == out.dtype or dtypes.common_type([aval, out])[0] == out.dtype:
+        return convert(x, out.dtype, False)
     return x
 
 

@@ -9,12 +9,11 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from pullback.core import dtypes, pytree
 from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.core.batching import AxisData, batch_flat, to_dim
 from pullback.core.config import config
+from pullback.core.source import api_boundary
 from pullback.core.tracer import Tracer, concrete_or_none
 from pullback.lax.compare_select import lt_p
 from pullback.lax.convert import convert
@@ -29,6 +28,7 @@ from pullback.lax.stack import stack
 from pullback.lax.while_loop import while_loop
 
 
+@api_boundary
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]],
     init: Any,
@@ -170,6 +170,7 @@ def _python_scan(
     return carry, pytree.tree_map(lambda *parts: stack(parts), *ys)
 
 
+@api_boundary
 def fori_loop(
     lower: Any,
     upper: Any,
@@ -200,25 +201,25 @@ def fori_loop(
     if not callable(body_fun):
         raise TypeError("lax.fori_loop: body_fun argument should be callable.")
     bounds: list[Any] = [_static_bound(lower), _static_bound(upper)]
-    dtype = _index_dtype(lower, upper)
     static = None not in bounds
     if static and config.jax_disable_jit:
         val = init_val
         for i in range(*bounds):
-            val = body_fun(np.asarray(i, dtype), val)
+            val = body_fun(i, val)
         return val
 
     def step(carry: tuple[Any, Any]) -> tuple[Any, Any]:
         i, val = carry
-        return add_p.bind(i, np.ones((), dtype)[()]), body_fun(i, val)
+        aval = typeof(i)
+        return add_p.bind(i, 1 if aval.weak_type else aval.dtype.type(1)), body_fun(i, val)
 
     step.__name__ = function_name(body_fun)
     if static:
         trips = max(0, bounds[1] - bounds[0])
-        start = np.asarray(bounds[0], dtype)[()]
+        # The index has the weak type of Python integers, and so leaves the dtypes of the values.
         (_, out), _ = scan(
             _named(lambda carry, _: (step(carry), None), body_fun),
-            (start, init_val),
+            (bounds[0], init_val),
             None,
             length=trips,
             unroll=1 if unroll is None else unroll,
@@ -228,7 +229,8 @@ def fori_loop(
         raise ValueError(
             "Can only use `unroll` in `fori_loop` if the loop bounds are statically known."
         )
-    start, stop = convert(lower, dtype, False), convert(upper, dtype, False)
+    dtype = _index_dtype(lower, upper)
+    start, stop = convert(lower, dtype, typeof(lower).weak_type), convert(upper, dtype, False)
     _, _, out = while_loop(
         lambda carry: lt_p.bind(carry[0], carry[1]),
         _named(lambda carry: _fori_step(step, carry), body_fun),
@@ -271,6 +273,7 @@ def _index_dtype(lower: Any, upper: Any) -> Any:
     return dtypes.promote_types(a.dtype, b.dtype)
 
 
+@api_boundary
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """The results of `f` on each slice of `xs` along its leading axis, one after another.
 
