@@ -60,3 +60,27 @@ def test_it_is_off_otherwise():
     kept = []
     jax.jit(leak_into("list", kept))(1.0)
     assert len(kept) == 1
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        lambda keep: jax.lax.scan(lambda c, x: (keep(c), x), 0.0, jnp.ones(2)),
+        lambda keep: jax.lax.while_loop(lambda c: c < 2, lambda c: keep(c) + 1, 0.0),
+        lambda keep: jax.lax.fori_loop(0, 2, lambda i, c: keep(c), 0.0),
+        lambda keep: jax.lax.cond(True, keep, lambda x: x, 1.0),
+        lambda keep: jax.lax.switch(0, [keep, lambda x: x], 1.0),
+        lambda keep: jax.lax.map(keep, jnp.ones(2)),
+    ],
+)
+def test_leaks_from_loops_and_branches(loop):
+    kept = []
+
+    def keep(x):
+        kept.append(x)
+        return x
+
+    with jax.checking_leaks(), pytest.raises(errors.LeakedTracerError):
+        loop(keep)
+    with jax.checking_leaks():
+        loop(lambda x: x)

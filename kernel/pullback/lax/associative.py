@@ -11,11 +11,13 @@ from typing import Any
 
 from pullback.core import pytree
 from pullback.core.aval import typeof
+from pullback.core.source import api_boundary
 from pullback.lax.shape import reshape, rev
 from pullback.lax.slice import concatenate, slice_in_dim
 from pullback.lax.stack import stack
 
 
+@api_boundary
 def associative_scan(
     fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0
 ) -> Any:

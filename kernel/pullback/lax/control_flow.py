@@ -21,6 +21,7 @@ from pullback.core.call import (
 from pullback.core.config import config
 from pullback.core.jaxpr import Eqn, Jaxpr, Var, dce_jaxpr, dce_rules, eval_jaxpr, inner_jaxprs
 from pullback.core.jvp import Zero, zero_of
+from pullback.core.source import api_boundary
 from pullback.core.tracer import Primitive, concrete_or_none
 from pullback.core.transpose import is_undefined
 from pullback.lax.branch_types import check_branches
@@ -344,6 +345,7 @@ def _bind_branches(
 _unset = object()
 
 
+@api_boundary
 def cond(
     pred: Any,
     true_fun: Callable[..., Any],
@@ -388,6 +390,7 @@ def cond(
     return _bind_branches("cond", _branch_index("cond", pred), (false_fun, true_fun), operands)
 
 
+@api_boundary
 def switch(
     index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = _unset
 ) -> Any:

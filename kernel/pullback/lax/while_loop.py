@@ -18,6 +18,7 @@ from pullback.core.config import config
 from pullback.core.jaxpr import Jaxpr, eval_jaxpr
 from pullback.core.jvp import Zero, instantiate, zero_of
 from pullback.core.linearize import TangentTrace
+from pullback.core.source import api_boundary
 from pullback.core.tracer import Primitive, concrete_or_none, set_current, state
 from pullback.lax.inner import function_name, trace_function
 from pullback.lax.loop_parts import carry_fixpoint, reorder, split_at
@@ -246,6 +247,7 @@ while_p = Primitive(
 )
 
 
+@api_boundary
 def while_loop(
     cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
 ) -> Any:
