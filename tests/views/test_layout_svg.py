@@ -48,6 +48,22 @@ def test_nodes_do_not_overlap(graph):
             assert apart_x or apart_y
 
 
+def test_the_way_back_lies_beside_the_way_there(graph):
+    layout = lay_out(graph)
+    edges = list(zip(graph.edges, layout.edges, strict=True))
+    there = [(edge, route) for edge, route in edges if edge.contribution is not None]
+    assert len(there) == len(layout.back) > 0
+    for (edge, out), again in zip(there, layout.back, strict=True):
+        tail, head = layout.nodes[edge.tail], layout.nodes[edge.head]
+        for (x, y), node in ((out.tip, head), (again.tip, tail), (again.points[0], head)):
+            # On the outline of the node: neither hidden behind it nor away from it.
+            off = max(abs(x - node.x) - node.width / 2, abs(y - node.y) - node.height / 2)
+            assert abs(off) < 2
+        for a, b in zip(out.points[::3], reversed(again.points[::3]), strict=True):
+            assert 2 < abs(a[0] - b[0]) + abs(a[1] - b[1]) < 20
+        assert out.label_at[0] < again.label_at[0] and out.label_at[1] == again.label_at[1]
+
+
 def test_svg_is_well_formed_with_alternative_text(graph):
     root = ET.fromstring(draw(graph))
     assert root.get("role") == "img"

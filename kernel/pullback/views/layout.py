@@ -24,6 +24,8 @@ LINE = 16.0  # height of a line of text
 SMALL_CHAR = 6.03  # the 10 px font of edge labels
 SMALL_LINE = 13.0
 _LINE_LIMIT = 44
+_ASIDE = 4.0  # how far the two lanes of an edge with a way back lie from its middle
+_ARROW = 7.0
 
 Point = tuple[float, float]
 
@@ -168,21 +170,21 @@ def _sized_source(graph: Graph) -> str:
 
     _write(dot, graph, node, frame)
     for edge in graph.edges:
-        dot.edge(edge.tail, edge.head, id="forward", label=edge_label_box(edge.label))
-    for edge in back_edges(graph):
-        dot.edge(
-            edge.head,
-            edge.tail,
-            id="back",
-            label=edge_label_box(edge.contribution or ""),
-            constraint="false",
-        )
+        dot.edge(edge.tail, edge.head, label=edge_label_box(edge))
     return dot.source
 
 
-def edge_label_box(label: str) -> str:
-    """The room that an edge's label takes."""
-    return _blank(len(clip(label, _LINE_LIMIT)) * SMALL_CHAR + 6, SMALL_LINE) if label else ""
+def label_width(label: str) -> float:
+    """The room in px that a label of an edge takes."""
+    return len(clip(label, _LINE_LIMIT)) * SMALL_CHAR + 6 if label else 0.0
+
+
+def edge_label_box(edge: Edge) -> str:
+    """The room that an edge's label takes, with that of the cotangent's way back beside it."""
+    width = label_width(edge.label) + label_width(edge.contribution or "")
+    if edge.contribution is not None:
+        width += 2 * _ASIDE
+    return _blank(width, SMALL_LINE) if width else ""
 
 
 def back_edges(graph: Graph) -> list[Edge]:
@@ -224,10 +226,63 @@ def _read_layout(graph: Graph, found: dict[str, Any]) -> Layout:
             nodes[name] = Placed(
                 x, height - y, float(item["width"]) * 72, float(item["height"]) * 72
             )
-    routes = {"forward": [], "back": []}  # type: dict[str, list[Route | None]]
-    for item in found.get("edges", ()):
-        routes[item["id"]].append(_route(item, height))
-    return Layout(width, height, nodes, boxes, tuple(routes["forward"]), tuple(routes["back"]))
+    forward: list[Route | None] = []
+    back: list[Route | None] = []
+    for edge, item in zip(graph.edges, found.get("edges", ()), strict=True):
+        route = _route(item, height)
+        if edge.contribution is None:
+            forward.append(route)
+            continue
+        there, again = (None, None) if route is None else two_lanes(route, edge, nodes)
+        forward.append(there)
+        back.append(again)
+    return Layout(width, height, nodes, boxes, tuple(forward), tuple(back))
+
+
+def two_lanes(route: Route, edge: Edge, nodes: dict[str, Placed]) -> tuple[Route, Route]:
+    """The way there and the way back of an edge, side by side along one route."""
+    points = [*route.points, *([] if route.tip is None else [route.tip])]
+    ends = nodes[edge.tail], nodes[edge.head]
+    there = _aside(points, _ASIDE, *ends)
+    again = _aside(points, -_ASIDE, *ends)[::-1]
+    tip = None
+    if route.tip is not None:  # the tip is no control point: the curve ends at the arrow's base
+        tip = there.pop()
+        del again[1]
+    end, before = again[-1], again[-2]
+    dx, dy = end[0] - before[0], end[1] - before[1]
+    pull = min(_ARROW / max((dx * dx + dy * dy) ** 0.5, 1e-6), 0.9)
+    again[-1] = (end[0] - dx * pull, end[1] - dy * pull)
+    label_there = label_again = None
+    if route.label_at is not None:
+        x, y = route.label_at
+        one, two = label_width(edge.label), label_width(edge.contribution or "")
+        left = x - (one + two) / 2 + _ASIDE
+        label_there, label_again = (left + one / 2, y), (left + one + two / 2, y)
+    return Route(tuple(there), tip, label_there), Route(tuple(again), end, label_again)
+
+
+def _aside(points: list[Point], distance: float, tail: Placed, head: Placed) -> list[Point]:
+    """Points moved to one side of the way that they go; the ends stay on the nodes' outlines."""
+    last = len(points) - 1
+    moved = []
+    for i, (x, y) in enumerate(points):
+        dx = dy = 0.0
+        for reach in (1, 2, 3):  # control points may lie on one another
+            (ax, ay), (bx, by) = points[max(i - reach, 0)], points[min(i + reach, last)]
+            dx, dy = bx - ax, by - ay
+            if abs(dx) + abs(dy) > 0.5:
+                break
+        length = max((dx * dx + dy * dy) ** 0.5, 1e-6)
+        right, down = -dy / length * distance, dx / length * distance
+        if i in (0, last):
+            node = tail if i == 0 else head
+            if abs(abs(x - node.x) - node.width / 2) < abs(abs(y - node.y) - node.height / 2):
+                right, down = 0.0, (abs(distance) if dx * distance >= 0 else -abs(distance))
+            else:
+                right, down = (-abs(distance) if dy * distance >= 0 else abs(distance)), 0.0
+        moved.append((x + right, y + down))
+    return moved
 
 
 def _route(item: dict[str, Any], height: float) -> Route | None:
