@@ -37,6 +37,8 @@ def shell():
     yield shell
     completion.uninstall(shell)
     assert shell.Completer.custom_matchers == []
+    chain = shell.strdispatchers["complete_command"].strs["from"].chain
+    assert [hook.__name__ for _, hook in chain] == ["module_completer"]
 
 
 def complete(shell, code):
@@ -99,3 +101,28 @@ def test_a_donated_array_can_be_inspected(kernel):
     kernel.run("import jax.numpy as jnp\ngone = jnp.ones(3)\ngone.delete()")
     text = kernel.ask("inspect", "gone", 4)["data"]["text/plain"]
     assert "deleted" in text
+
+
+@pytest.mark.parametrize(
+    ("statement", "offered", "hidden"),
+    [
+        ("import jax.", {"jax.numpy", "jax.lax"}, {"jax.xla", "jax.ipython", "jax.__main__"}),
+        ("from jax import ", {"numpy", "grad"}, {"views", "magics", "xla"}),
+        ("import jax.numpy.", {"jax.numpy.fft"}, {"jax.numpy.index_plan", "jax.numpy.sorting"}),
+        ("from jax.numpy import s", {"sin", "sort"}, {"sorting", "sets", "selection"}),
+        ("from jax.scipy import ", {"linalg", "stats"}, {"importlib"}),
+        ("from jax.experimental import sh", {"shard_map"}, set()),
+        ("import json.", {"json.decoder"}, set()),
+    ],
+)
+def test_imports_complete_to_what_is_public(kernel, statement, offered, hidden):
+    kernel.run("import jax.numpy, jax.scipy, json")
+    found = set(kernel.ask("complete", statement, len(statement))["matches"])
+    assert offered <= found and not hidden & found
+
+
+def test_names_of_a_package_complete_without_its_files(kernel):
+    kernel.run("import jax, jax.numpy as jnp")
+    for code in ("jnp.", "jax.lax."):
+        found = set(kernel.ask("complete", code, len(code))["matches"])
+        assert "sin" in found and not {"annotations", "Any", "elementwise", "sorting"} & found

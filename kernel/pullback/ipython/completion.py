@@ -1,4 +1,4 @@
-"""What Tab and `?` say: the options of a magic, and shape, dtype and device of arrays.
+"""What Tab and `?` say: options of magics, public modules, shape, dtype and device of arrays.
 
 Builds on IPython's completer (matcher API v2) and inspector; tested in
 tests/kernel/test_completion.py.
@@ -7,6 +7,7 @@ tests/kernel/test_completion.py.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,8 +18,10 @@ from IPython.core.completer import (
     SimpleMatcherResult,
     context_matcher,
 )
+from IPython.core.completerlib import module_completion
 
 from pullback.ipython.array_display import device_text
+from pullback.ipython.jax_alias import JaxView
 from pullback.xla.array import Array
 
 
@@ -96,16 +99,50 @@ def option_matcher(shell: Any) -> Callable[[CompletionContext], SimpleMatcherRes
     return complete_options
 
 
+# --------------------------------------------------------------------------- modules
+
+
+def _is_public(parent: str, name: str) -> bool:
+    """Whether an index of ours offers a name; True for other modules."""
+    module = sys.modules.get(parent)
+    is_ours = getattr(module, "__name__", "").partition(".")[0] == "pullback"
+    is_index = isinstance(module, JaxView) or (is_ours and "__dir__" in vars(module))
+    return not is_index or name in dir(module)
+
+
+def complete_modules(shell: Any, event: Any) -> list[str]:
+    """IPython's completions of an import statement, less the files that are no one's to import."""
+    words = event.line.split()
+    found = module_completion(event.line) or []
+    if words[0] == "from" and "import" in words[2:]:
+        return [name for name in found if _is_public(words[1], name)]
+    split = [(name, *name.rpartition(".")) for name in found]
+    return [name for name, parent, _, leaf in split if _is_public(parent, leaf)]
+
+
+# --------------------------------------------------------------------------- in and out
+
+_STATEMENTS = ("import", "from")
+_BEFORE_IPYTHONS = 10  # hooks with lower numbers are asked first; IPython's own has 50
+
+
 def install(shell: Any) -> None:
-    """Add the option matcher to a shell; doing it twice changes nothing."""
+    """Add both completers to a shell; doing it twice changes nothing."""
     if not any(_is_ours(matcher) for matcher in shell.Completer.custom_matchers):
         shell.Completer.custom_matchers.append(option_matcher(shell))
+        for word in _STATEMENTS:
+            shell.set_hook("complete_command", complete_modules, _BEFORE_IPYTHONS, str_key=word)
 
 
 def uninstall(shell: Any) -> None:
-    """Take the option matcher out again."""
+    """Take the completers out again."""
     kept = [matcher for matcher in shell.Completer.custom_matchers if not _is_ours(matcher)]
     shell.Completer.custom_matchers[:] = kept
+    for word in _STATEMENTS:
+        chain = shell.strdispatchers["complete_command"].strs[word].chain
+        chain[:] = [
+            entry for entry in chain if getattr(entry[1], "__func__", None) is not complete_modules
+        ]
 
 
 def _is_ours(matcher: Any) -> bool:

@@ -39,7 +39,8 @@ class JaxView(ModuleType):
         return f"<module 'jax' {JAX_API_VERSION}, served by Pullback>"
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *dir(importlib.import_module("pullback"))})
+        names = {*super().__dir__(), *dir(importlib.import_module("pullback"))}
+        return sorted(names - _NOT_JAX)
 
 
 class _ViewLoader(Loader):
@@ -112,6 +113,8 @@ def _is_private(fullname: str) -> bool:
 
 # Our own parts, which JAX has no modules of that name for.
 _INTERNAL = frozenset({"api", "views", "xla", "ipython", "magics"})
+# What `dir(jax)` leaves out: those, and how IPython loads an extension.
+_NOT_JAX = _INTERNAL | {"load_ipython_extension", "unload_ipython_extension"}
 
 
 def _exists(engine_name: str) -> bool:

@@ -4,6 +4,7 @@
 
 # Evaluation: the core runs nothing until this is loaded.
 import pullback.xla.dispatch
+from pullback.core.index import public_names
 from pullback.lax import linalg
 from pullback.lax.associative import associative_scan
 from pullback.lax.axis_names import axis_size
@@ -407,3 +408,7 @@ from pullback.lax.window import (
     reduce_window_shape_tuple,
     reduce_window_sum_p,
 )
+
+
+def __dir__() -> list[str]:
+    return public_names(globals(), "linalg")

@@ -1,5 +1,6 @@
 """`pullback.nn`: an index of activations, softmax, attention and initializers."""
 
+from pullback.core.index import public_names
 from pullback.nn import initializers
 from pullback.nn.activations import (
     celu,
@@ -69,3 +70,7 @@ __all__ = [
     "swish",
     "tanh",
 ]
+
+
+def __dir__() -> list[str]:
+    return public_names(globals(), "initializers")

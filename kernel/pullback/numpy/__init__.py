@@ -32,6 +32,7 @@ from numpy import (
 )
 from numpy.exceptions import ComplexWarning
 
+from pullback.core.index import public_names
 from pullback.numpy import array_methods as _array_methods
 from pullback.numpy.arithmetic import (
     arctan2,
@@ -454,4 +455,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, "fft", "linalg"})
+    return public_names(globals(), *_LAZY, "fft", "linalg")

@@ -1,5 +1,6 @@
 """`pullback.random`: an index of keys and samplers."""
 
+from pullback.core.index import public_names
 from pullback.random.distributions import (
     double_sided_maxwell,
     geometric,
@@ -99,3 +100,7 @@ __all__ = [
     "weibull_min",
     "wrap_key_data",
 ]
+
+
+def __dir__() -> list[str]:
+    return public_names(globals())
