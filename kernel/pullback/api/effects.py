@@ -223,7 +223,7 @@ class _Print:
             else:
                 message = " ".join([self.text, *map(str, args)])
         if self.place is None:
-            print(message)
+            print(f"{message}\n", end="")  # one write: several devices may print at once
             return
         file, line = self.place
         _log.handle(_log.makeRecord(_log.name, logging.INFO, file, line, message, (), None))
