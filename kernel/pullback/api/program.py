@@ -67,6 +67,16 @@ class JitOptions:
     compiler_options: tuple[tuple[str, Any], ...] = ()
 
 
+class _KeyUses:
+    """Which keys a program has used up, for jax_debug_key_reuse; random/reuse.py provides both."""
+
+    is_used: Callable[[Any], bool]
+    note: Callable[[str, Any], None]
+
+
+key_uses = _KeyUses()
+
+
 class TracedProgram:
     """A function traced at one signature: the jaxpr, its constants, and the shape of its result."""
 
@@ -80,6 +90,7 @@ class TracedProgram:
         "name",
         "out_tree",
         "small",
+        "used_keys",
     )
 
     def __init__(
@@ -94,6 +105,7 @@ class TracedProgram:
         self.kept: list[bool] = []
         self.donated: tuple[bool, ...] = ()
         self.const_bufs: list[Any] | None = None
+        self.used_keys: list[int] = []
 
     def pruned(self, keep_unused: bool) -> tuple[Jaxpr, list[bool]]:
         """The jaxpr without dead code and unread inputs, and which inputs it keeps."""
@@ -192,6 +204,7 @@ class JitFunction:
     def _trace(self, avals: tuple, tree: Any, static: tuple, static_kw: dict) -> TracedProgram:
         fun = self.fun
         out_tree: list[Any] = []
+        used: list[int] = []
 
         def flat(*leaves: Any) -> list[Any]:
             dynamic, dynamic_kw = pytree.tree_unflatten(tree, leaves)
@@ -202,11 +215,14 @@ class JitFunction:
             outs, shape = float0.flatten(fun(*args, **named))
             out_tree.append(shape)
             _check_outputs(outs, shape, self.name)
+            if config.jax_debug_key_reuse:
+                used[:] = [i for i, x in enumerate(leaves) if key_uses.is_used(x)]
             return outs
 
         name_of = functools.partial(self._arg_name, tree, [i for i, _ in static])
         jaxpr, consts = trace_to_jaxpr(flat, avals, name=self.name, arg_name=name_of)
         program = TracedProgram(close(jaxpr), consts, tree, out_tree[0], self.name)
+        program.used_keys = used
         program.donated = (False,) * len(consts) + self._donated(tree)
         return program
 
@@ -257,6 +273,9 @@ class JitFunction:
                 outs = [Array(b) for b in run([*consts, *passed])]
                 return pytree.tree_unflatten(out_tree, outs), None, bool(on_trace)
         program, leaves = self.trace(args, kwargs)
+        for i in program.used_keys:
+            key_uses.note(self.name, leaves[i])
+            signature = None
         if state.trace is not eval_trace:
             # True: C++ asks again next time, which may be outside of this trace.
             return self._bind(program, leaves), None, True
@@ -388,7 +407,7 @@ class JitFunction:
         """
         if dispatch.after_run or on_trace or self.options.device is not None:
             return None
-        if compiled.has_callbacks:
+        if compiled.has_callbacks or program.used_keys:
             return None
         for x, buf in zip(leaves, bufs[len(program.consts) :], strict=True):
             if type(x) is not Array or x._buf is not buf:

@@ -57,9 +57,15 @@ class KeyArray:
 
     def __getitem__(self, index: Any) -> KeyArray:
         index = index if isinstance(index, tuple) else (index,)
+        at = None
+        if config.jax_debug_key_reuse and all(type(i) is int for i in index):
+            at = tuple(i % n for i, n in zip(index, self.shape, strict=False) if n)
         if Ellipsis not in index:
             index = (*index, Ellipsis)
-        return KeyArray(self._base[(*index, slice(None))])
+        words = self._base[(*index, slice(None))]
+        if at is not None:
+            reuse.note_element(self._base, at, words)
+        return KeyArray(words)
 
     def reshape(self, *shape: Any) -> KeyArray:
         """The keys in another shape."""
