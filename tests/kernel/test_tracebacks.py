@@ -149,6 +149,14 @@ def test_a_value_of_ours_in_the_real_jax_is_explained(kernel):
     kernel.run("%xmode Context")
 
 
+@pytest.mark.parametrize("call", ["x + 1", "jnp.sin(x)", "jax.jit(lambda x: x * 2)(x)", "x[0]"])
+def test_a_deleted_array_is_reported_once(kernel, call):
+    code = f"import jax, jax.numpy as jnp\nx = jnp.ones(3)\nx.delete()\n{call}"
+    text = kernel.run(code, check=False).traceback
+    assert "Array has been deleted" in text
+    assert "JaxRuntimeError" not in text and "During handling" not in text
+
+
 def test_the_debugger_starts_at_the_user_s_frame(kernel):
     kernel.run(FAILING, check=False)
     result = kernel.run("%debug", answers=["p x.shape", "up", "p y.shape", "q"])

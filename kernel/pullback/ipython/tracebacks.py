@@ -17,12 +17,6 @@ from traitlets.config import Configurable
 from pullback.core import source
 from pullback.xla.runtime_errors import add_advice
 
-_REFUSED_BY_JAX = "is not a valid JAX type"
-_TWO_ENGINES = (
-    "`jax` is the real jax here, and this value is Pullback's.\n"
-    "Instead: `import pullback.numpy as jnp`, or start the kernel with "
-    "`c.PullbackKernel.provide_jax = True`: `import jax` then gives Pullback."
-)
 _ALSO_FOLDED = ("/jaxlib/", "<frozen ", "/contextlib.py", "/functools.py")
 
 
@@ -88,15 +82,6 @@ def _is_fault(error: BaseException, last: TracebackType) -> bool:
     return not source.raised_on_purpose(error, last)
 
 
-def _explain(error: BaseException | None) -> None:
-    """Add what to do where the real jax, installed beside the engine, was handed our values."""
-    text = str(error) if isinstance(error, TypeError) else ""
-    if error is None or _REFUSED_BY_JAX not in text or "<class 'pullback." not in text:
-        return
-    if _TWO_ENGINES not in getattr(error, "__notes__", ()):
-        error.add_note(_TWO_ENGINES)
-
-
 class _FoldedFrames(SimpleNamespace):
     """Stands in a list of frame records for a run of engine frames."""
 
@@ -139,7 +124,7 @@ class FoldingTB(AutoFormattedTB):
         context: int = 5,
     ) -> list[str]:
         """The lines of a traceback, in any mode."""
-        _explain(evalue)
+        add_advice(evalue)
         return super().structured_traceback(etype, evalue, etb, tb_offset, context)
 
     def format_exception_as_a_whole(

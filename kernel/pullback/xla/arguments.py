@@ -96,7 +96,10 @@ def refuse_deleted(bufs: Sequence[Any]) -> None:
     """
     for buf in bufs:
         if buf.is_deleted():
-            Array(buf)._check_alive()
+            try:
+                Array(buf)._check_alive()
+            except RuntimeError as error:
+                raise error from None  # the runtime's own words say less
 
 
 # Small scalars by type and value: NumPy and Python ones (never zeros, whose sign a key would lose).
