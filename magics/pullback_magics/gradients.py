@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from pullback_magics.options import Line, name_list, parse_expression
 from pullback_magics.targets import (
     Target,
     check_names,
+    has_arguments,
     has_arrays,
     is_call,
     is_numeric,
@@ -51,16 +52,28 @@ class Gradient:
     def lines(self, with_value: bool) -> list[str]:
         """`d loss(w, b) / d w: f32[3] = [...]`, a line for each array."""
         out = [f"{self.of} = {value_text(self.value)}"] if with_value else []
+        of = in_brackets(self.of)
         for name, leaf in zip(
             leaf_names(self.wrt, self.grads), pytree.tree_leaves(list(self.grads)), strict=True
         ):
-            out.append(f"d {self.of} / d {name}: {typeof(leaf).str_short()} = {value_text(leaf)}")
+            by = in_brackets(name)
+            out.append(f"d {of} / d {by}: {typeof(leaf).str_short()} = {value_text(leaf)}")
         return out
 
     def result(self, with_value: bool) -> Any:
         """The gradient (a tuple for several), with the value before it if that is asked for."""
         grads = self.grads[0] if len(self.grads) == 1 else self.grads
         return (self.value, grads) if with_value else grads
+
+
+def in_brackets(text: str) -> str:
+    """An expression in brackets where it needs them to stand after `d`."""
+    try:
+        node = ast.parse(text, mode="eval").body
+    except SyntaxError:  # a leaf of a container whose path is no Python
+        return text
+    simple = ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.Constant | ast.List
+    return text if isinstance(node, simple) else f"({text})"
 
 
 def gradient(target: Target, wrt: Sequence[int]) -> Gradient:
@@ -108,6 +121,10 @@ def not_a_number(value: Any) -> str:
         return f"is a {type(value).__name__}, not one number: only a float scalar has a gradient"
     aval = typeof(value)
     if aval.shape == () and dtypes.is_inexact(aval.dtype):
+        if aval.dtype.kind == "c":
+            return (
+                f"is {aval.str_short()}, but only a real number has a gradient: take .real or abs()"
+            )
         return ""
     hint = "reduce it, with .sum() or .mean()" if aval.shape else "compute in floating point"
     return f"is {aval.str_short()}, but only a float scalar has a gradient: {hint}"
@@ -120,9 +137,13 @@ def check_inexact(line: Line, name: str, value: Any) -> None:
             raise line.fault(f"{label} is no array or number but a {type(leaf).__name__}", name)
         aval = typeof(leaf)
         if not dtypes.is_inexact(aval.dtype):
+            if name.isidentifier():
+                instead = f"{name} = jnp.float32({name})"
+            else:
+                instead = f"{name}.0" if name.lstrip("-").isdigit() else f"jnp.float32({name})"
             raise line.fault(
                 f"{label} is {aval.str_short()}, which has no derivative: make it floating point, "
-                f"for example {name} = jnp.float32({name})",
+                f"for example {instead}",
                 name,
             )
 
@@ -136,16 +157,25 @@ def choose(line: Line, namespace: dict[str, Any], shell: Any) -> tuple[Target, l
     target, wrt = _choose(line, namespace, shell)
     for i in wrt:
         check_inexact(line, target.names[i], target.values[i])
+    return with_checked_result(target, line, lambda result: result), wrt
+
+
+def with_checked_result(target: Target, line: Line, number: Callable[[Any], Any]) -> Target:
+    """A target that raises with a caret if its result has no gradient.
+
+    Args:
+        number: takes the number to differentiate out of the result.
+    """
 
     def checked(*values: Any) -> Any:
         result = target.fun(*values)
-        trouble = not_a_number(result)
+        trouble = not_a_number(number(result))
         if trouble:
             raise line.fault(f"{target.text} {trouble}")
         return result
 
     checked.__name__ = target.fun.__name__
-    return replace(target, fun=checked), wrt
+    return replace(target, fun=checked)
 
 
 def _choose(line: Line, namespace: dict[str, Any], shell: Any) -> tuple[Target, list[int]]:
@@ -153,7 +183,7 @@ def _choose(line: Line, namespace: dict[str, Any], shell: Any) -> tuple[Target, 
     names = check_names(line, node, namespace)
     asked = name_list(line.options.wrt)
     if all(part.lstrip("-").isdigit() for part in asked) and (is_call(node) or asked):
-        if not is_call(node):
+        if not has_arguments(node):
             raise line.fault(
                 "--wrt with numbers needs a call such as f(x, y); name the arrays instead",
                 line.options.wrt,
@@ -162,9 +192,17 @@ def _choose(line: Line, namespace: dict[str, Any], shell: Any) -> tuple[Target, 
         return target, [_position(line, node, target, part) for part in asked or ["0"]]
     if not asked:
         arrays = [n for n in names if n in namespace and _may_vary(namespace[n])]
+        if not arrays and has_arguments(node):
+            target = target_of_call(line, node, namespace, shell)  # type: ignore[arg-type]
+            return target, [_position(line, node, target, "0")]
+        if not arrays:
+            raise line.fault("there is nothing to differentiate by: no array is named in it")
         if len(arrays) != 1:
-            found = ",".join(arrays) or "none"
-            raise line.fault(f"with respect to what? Say --wrt NAMES; the arrays in it: {found}")
+            found = ",".join(arrays)
+            numbers = " or argument numbers such as --wrt 0" if has_arguments(node) else ""
+            raise line.fault(
+                f"with respect to what? Say --wrt NAMES{numbers}; the arrays in it: {found}"
+            )
         asked = arrays
     if is_call(node):
         by_argument = _argument_positions(node, asked, names, namespace)

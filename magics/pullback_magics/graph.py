@@ -5,6 +5,7 @@ Builds on targets.py and views/. Tested in tests/magics/test_graph.py.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from IPython.core.magic import (
@@ -25,7 +26,8 @@ from pullback.core.stage import record
 from pullback.views.adjoints import inner_call
 from pullback.views.html import Bundle
 from pullback.views.program_view import GraphView, view_program, view_text
-from pullback_magics.gradients import evaluate_backward
+from pullback.views.sources import label_of_file
+from pullback_magics.gradients import evaluate_backward, with_checked_result
 from pullback_magics.options import parse_line
 from pullback_magics.output import say
 from pullback_magics.targets import Target, leaf_names, names_of_values, target_of
@@ -47,7 +49,10 @@ def graph_view(
     names = leaf_names(target.names, target.values)
     if stage in ("stablehlo", "hlo"):
         lowered = jit(target.fun).trace(*target.values).lower()
-        text = lowered.as_text() if stage == "stablehlo" else lowered.compile().as_text()
+        if stage == "stablehlo":
+            text = lowered.as_text()
+        else:
+            text = with_file_labels(lowered.compile().as_text())
         return view_text(f"{stage} of {target.text}", text)
     if stage == "linear":
         linear = linear_jaxpr(target)
@@ -61,9 +66,10 @@ def graph_view(
         )
     if backward:
         evaluation = evaluate_backward(target)
+        several = len(evaluation.jaxpr.outvars) > 1
         return view_program(
             evaluation.jaxpr,
-            target.text,
+            f"{target.text}, backward from its first result" if several else target.text,
             arg_names=names,
             const_names=names_of_values(evaluation.consts, target.namespace),
             values=evaluation,
@@ -73,6 +79,19 @@ def graph_view(
     jaxpr, consts = traced_jaxpr(target)
     captured = names_of_values(consts, target.namespace)
     return view_program(jaxpr, target.text, arg_names=names, const_names=captured, depth=depth)
+
+
+_FILE = re.compile(r'^(\d+ )"([^"\n]*)"$', re.MULTILINE)
+
+
+def with_file_labels(hlo: str) -> str:
+    """HLO whose table of files calls cells and files as the user knows them."""
+    start = hlo.find("\nFileNames\n")
+    end = hlo.find("\n\n", start + 1)
+    if start < 0 or end < 0:
+        return hlo
+    named = _FILE.sub(lambda found: f'{found[1]}"{label_of_file(found[2])}"', hlo[start:end])
+    return hlo[:start] + named + hlo[end:]
 
 
 def traced_jaxpr(target: Target) -> tuple[Jaxpr, list[Any]]:
@@ -114,6 +133,11 @@ def linear_jaxpr(target: Target) -> Jaxpr:
     ).jaxpr
 
 
+def first_leaf(result: Any) -> Any:
+    """The first of a function's results; what it gave if there is none."""
+    return next(iter(pytree.tree_leaves(result)), result)
+
+
 @magics_class
 class GraphMagics(Magics):
     """`%graph`."""
@@ -147,7 +171,13 @@ class GraphMagics(Magics):
         parsed = parse_line(GraphMagics.graph, "%graph", line)
         options = parsed.options
         namespace = {**self.shell.user_ns, **(local_ns or {})}
+        if options.grad and options.stage != "jaxpr":
+            raise parsed.fault(f"--grad draws the jaxpr, not {options.stage}", "--grad")
+        if options.depth is not None and options.depth < 0:
+            raise parsed.fault("--depth must be at least 0", "--depth")
         target = target_of(parsed, namespace, self.shell)
+        if options.grad:
+            target = with_checked_result(target, parsed, first_leaf)
         view = graph_view(target, backward=options.grad, stage=options.stage, depth=options.depth)
         if options.save:
             if not isinstance(view, GraphView):

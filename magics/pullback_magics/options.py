@@ -89,7 +89,7 @@ def parse_line(function: Callable[..., Any], name: str, line: str) -> Line:
         action = known.get(option)
         if action is None:
             if chunk.startswith("--") and chunk[2:3].isalpha():
-                choices = ", ".join(o for o in known if o.startswith("--"))
+                choices = ", ".join(o for o in known if o.startswith("--")) or "none"
                 raise MagicError(f"no option {option}; there are: {choices}", full, at + shift)
             rest.append((at, chunk))
             continue

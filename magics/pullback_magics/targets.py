@@ -90,9 +90,13 @@ def check_names(line: Line, node: ast.expr, namespace: dict[str, Any]) -> list[s
 
 def is_call(node: ast.expr) -> bool:
     """Whether an expression is a call of a named function with positional arguments."""
+    return has_arguments(node) and isinstance(node.func, ast.Name)  # type: ignore[attr-defined]
+
+
+def has_arguments(node: ast.expr) -> bool:
+    """Whether an expression is a call of anything with positional arguments."""
     return (
         isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
         and bool(node.args)
         and not any(isinstance(a, ast.Starred) for a in node.args)
         and not any(k.arg is None for k in node.keywords)

@@ -28,6 +28,19 @@ def test_scalar_expressions_of_arrays(session):
     np.testing.assert_allclose(session.ok("%grad loss(w * w, x) --wrt w").value.shape, (3,))
 
 
+@pytest.mark.parametrize(
+    ("line", "label"),
+    [
+        ("%grad (lambda t: t * t)(3.0)", "d (lambda t: t * t)(3.0) / d 3.0: f32[] = 6.0"),
+        ("%grad loss.__call__(w, x) --wrt 0", "d loss.__call__(w, x) / d w: f32[3]"),
+        ("%grad loss(w * 2, x)", "d loss(w * 2, x) / d (w * 2): f32[3]"),
+        ("%grad w[0] * w[1]", "d (w[0] * w[1]) / d w: f32[3] = [0.2 0.1 0.0]"),
+    ],
+)
+def test_calls_of_anything_and_labels_without_doubt(session, line, label):
+    assert session.ok(line).out.startswith(label)
+
+
 def test_value(session):
     ran = session.ok("%grad loss(w, x) --value")
     value, gradient = ran.value
@@ -104,12 +117,16 @@ def test_within_a_function(session):
         ("%grad x", "x is f32[3], but only a float scalar has a gradient", "x"),
         ("%grad", "an expression is missing", ""),
         ("%grad k * k", "k is i32[], which has no derivative", "k * k"),
-        ("%grad loss", "", ""),
+        ("%grad loss", "no array is named in it", "loss"),
+        ("%grad 3.0", "no array is named in it", "3.0"),
+        ("%grad (lambda t: t * t)(3)", "for example 3.0", "3)"),
+        ("%grad jnp.sum(c * c)", "is c64[], but only a real number has a gradient", "jnp"),
+        ("%grad loss.__call__(w, x)", "Say --wrt NAMES or argument numbers", "loss"),
         ("%grad (w * x).sum() --wrt 0", "--wrt with numbers needs a call", "0"),
     ],
 )
 def test_errors_are_one_line_with_a_caret(session, line, message, under):
-    session.ok("k = jnp.array(3)")
+    session.ok("k = jnp.array(3); c = jnp.array([1 + 2j])")
     ran = session.run(line)
     printed = ran.traceback.rstrip("\n").splitlines()
     assert printed[0].startswith("MagicError: ") and message in printed[0]

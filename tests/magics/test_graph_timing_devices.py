@@ -44,6 +44,29 @@ def test_other_stages(session, stage, word):
     assert word in str(session.ok(f"%graph loss(w, x) --stage {stage}").value)
 
 
+def test_hlo_names_cells_and_no_machine_paths(session, monkeypatch):
+    shown = repr(session.ok("%graph loss(w, x) --stage hlo").value)
+    assert '"Cell In[1]"' in shown
+    monkeypatch.setenv("PULLBACK_DETERMINISTIC", "1")
+    shown = repr(session.ok("%graph loss(w, x) --stage hlo").value)
+    assert '1 "cell"' in shown and "/" not in shown.split("FileLocations")[0]
+
+
+def test_backward_from_the_first_of_several_results_is_said(session):
+    shown = repr(session.ok("%graph (w.sum(), x.sum()) --grad").value)
+    assert "backward from its first result" in shown
+
+
+def test_errors_of_the_engine_point_at_the_cell(session):
+    session.ok(
+        "def f(x): return jax.lax.while_loop(lambda c: c[0] < 3, "
+        "lambda c: (c[0] + 1, c[1] * 2), (0, x))[1].sum()"
+    )
+    ran = session.run("%graph f(x) --grad")
+    assert "was processed, of Cell In[3], line 1" in ran.traceback
+    assert "interactiveshell" not in str(ran.error)
+
+
 def test_graph_saves(session, tmp_path):
     target = tmp_path / "loss.svg"
     ran = session.ok(f"v = %graph loss(w, x) --save {target}")
@@ -82,9 +105,13 @@ def test_graphs_are_reproducible(session):
         ("%graph nobody(x)", "no name 'nobody' here"),
         ("%graph loss(w, x) --stage nothing", "invalid choice: 'nothing'"),
         ("%graph loss(w, x) --depth x", "invalid int value"),
+        ("%graph loss(w, x) --depth -1", "--depth must be at least 0"),
+        ("%graph loss(w, x) --grad --stage hlo", "--grad draws the jaxpr, not hlo"),
+        ("%graph w * x --grad", "w * x is f32[3], but only a float scalar has a gradient"),
         ("%graph loss(w,", "SyntaxError"),
         ("%timing loss(w, x) --repeats 0", "--repeats must be at least 1"),
         ("%devices nothing", "nothing"),
+        ("%devices --all", "no option --all; there are: none"),
     ],
 )
 def test_errors_are_one_line_with_a_caret(session, line, message):

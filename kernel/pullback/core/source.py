@@ -35,6 +35,8 @@ _ENGINE = (
 # Folders and files that are passed over on the way from the engine to the user.
 _BETWEEN = (_folder(os.path.dirname(np.__file__)), "<frozen ")
 _BETWEEN_NAMES = ("contextlib.py", "functools.py")
+# The shell runs magics; who called it is the cell.
+_BETWEEN_PARTS = tuple(f"-packages{os.sep}{name}{os.sep}" for name in ("IPython", "ipykernel"))
 
 # filename -> whether its frames are the user's; bounded by the number of source files.
 _is_user: dict[str, bool] = {}
@@ -46,7 +48,11 @@ def is_engine_file(filename: str) -> bool:
 
 
 def _classify(filename: str) -> bool:
-    between = filename.startswith(_BETWEEN) or os.path.basename(filename) in _BETWEEN_NAMES
+    between = (
+        filename.startswith(_BETWEEN)
+        or os.path.basename(filename) in _BETWEEN_NAMES
+        or any(part in filename for part in _BETWEEN_PARTS)
+    )
     user = _is_user[filename] = not (between or is_engine_file(filename))
     return user
 

@@ -23,10 +23,13 @@ class SourceLine:
     @property
     def place(self) -> str:
         """`Cell In[3], line 2` or `model.py, line 12`; cells have no numbers if that is asked for."""
-        label = source.file_label(self.file)
-        if is_deterministic() and label.startswith("Cell In["):
-            label = "cell"
-        return f"{label}, line {self.line}"
+        return f"{label_of_file(self.file)}, line {self.line}"
+
+
+def label_of_file(file: str) -> str:
+    """`Cell In[3]` or `model.py`; cells have no numbers if that is asked for."""
+    label = source.file_label(file)
+    return "cell" if is_deterministic() and label.startswith("Cell In[") else label
 
 
 def source_line(eqn: Eqn) -> SourceLine | None:
