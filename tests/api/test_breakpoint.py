@@ -12,7 +12,6 @@ import pullback as pb
 from pullback import lax
 from pullback import numpy as jnp
 
-
 PROMPT = "(jdb" + ") "  # not as it stands in listings of this file
 
 

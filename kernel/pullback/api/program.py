@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pullback.api import float0
+from pullback.api import float0, retrace
 from pullback.api.signature import Static, name_of
 from pullback.core import errors, leaks, pytree, source
 from pullback.core.aval import ShapedArray, is_arraylike, typeof
@@ -26,6 +27,7 @@ from pullback.xla import arguments, client, compat, dispatch, spmd
 from pullback.xla.array import Array
 from pullback.xla.lowering import lower_module
 
+_log = logging.getLogger(__name__)
 _staging = compat.make_config("pullback_staging", False, in_jit_key=True)
 
 
@@ -158,8 +160,11 @@ class JitFunction:
         if found is None:
             start = time.perf_counter()
             found = self._trace(avals, tree, static, static_kw)
+            seconds = time.perf_counter() - start
+            if config.jax_log_compiles:
+                _log.warning("%s: traced in %.3f s", self.name, seconds)
             if on_trace:
-                event = TraceEvent(self.name, time.perf_counter() - start, self._why(key))
+                event = TraceEvent(self.name, seconds, self._why(key))
                 for observer in tuple(on_trace):
                     observer(event)
             if not any(isinstance(c, Tracer) for c in found.consts):
@@ -183,23 +188,13 @@ class JitFunction:
             ) from None
 
     def _why(self, key: tuple) -> str:
-        if not self.traces:
-            return "first call"
-        last = next(reversed(self.traces))
-        avals, tree, static, static_kw = key[:4]
-        if tree != last[1]:
-            return "the structure of the arguments changed"
-        for i, (new, old) in enumerate(zip(avals, last[0], strict=True)):
-            if new != old:
-                where = pytree.leaf_path(tree, i)
-                return f"argument {where} was {old.str_short()}, now {new.str_short()}"
-        for (i, new), (_, old) in zip(static, last[2], strict=False):
-            if new != old:
-                return f"static argument {i} was {old.value!r:.40}, now {new.value!r:.40}"
-        for (k, new), (_, old) in zip(static_kw.items(), last[3], strict=False):
-            if new != old:
-                return f"static argument {k} was {old.value!r:.40}, now {new.value!r:.40}"
-        return "a configuration option or mapped axis changed"
+        if not self.traces and retrace.seen_before(self.fun):
+            return retrace.SAME_LINE
+        static = [i for i, _ in key[2]]
+        return retrace.reason(key, self.traces, functools.partial(self._named, static))
+
+    def _named(self, static: Sequence[int], tree: Any, index: int) -> str:
+        return self._arg_name(tree, static, index)
 
     def _trace(self, avals: tuple, tree: Any, static: tuple, static_kw: dict) -> TracedProgram:
         fun = self.fun
@@ -379,8 +374,11 @@ class JitFunction:
             donated = [d for d, keep in zip(program.donated, kept, strict=True) if keep]
             start = time.perf_counter()
             lowered = lower_module(small, self.name, platform=device.platform, donated=donated)
+            seconds = time.perf_counter() - start
+            if config.jax_log_compiles:
+                _log.warning("%s: lowered to StableHLO in %.3f s", self.name, seconds)
             for observer in tuple(on_lower):
-                observer(self.name, time.perf_counter() - start)
+                observer(self.name, seconds)
             found = small.cache[key] = dispatch.compile_lowered(
                 lowered,
                 small.in_avals,

@@ -322,6 +322,12 @@ for _option in OPTIONS.values():
 config = Config()
 
 
+def config_changes(old: tuple, new: tuple) -> list[tuple[str, Any, Any]]:
+    """The options that differ between two of `trace_key`'s values: name, old and new value."""
+    triples = zip(_KEY_NAMES, old, new, strict=True)
+    return [(name, a, b) for name, a, b in triples if a != b]
+
+
 class Scope(ContextDecorator):
     """Options set inside a block, in the calling thread; also a decorator."""
 
