@@ -77,3 +77,21 @@ def test_shapes_and_laws() -> None:
         random.gamma(key, jnp.ones(3), (2,))
     with pytest.raises(ValueError, match="int dtype"):
         random.poisson(key, 1.0, (), "float32")
+
+
+def test_signs_under_x64_are_those_of_jax():
+    """They are drawn in the default float type. Values: jax 0.10.2, key 0."""
+    with pb.enable_x64(True), pb.threefry_partitionable(False):
+        key = random.key(0)
+        np.testing.assert_allclose(
+            random.double_sided_maxwell(key, 0.0, 1.0, (4,)),
+            [-1.66769231, 1.44589297, -1.11739578, -0.89599346],
+            rtol=1e-8,
+        )
+        np.testing.assert_allclose(
+            random.generalized_normal(key, 2.0, (4,)),
+            [-0.50080343, 0.44501407, -0.29561371, -0.42204147],
+            rtol=1e-7,
+        )
+        found = random.categorical(key, jnp.zeros(4), replace=False, shape=(2,))
+        assert found.dtype == np.int32

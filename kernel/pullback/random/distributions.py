@@ -136,7 +136,8 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any =
 def _double_maxwell(words: Any, loc: Any, scale: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     k_size, k_sign = split_words(words)
     size = linalg.norm(normal_words(k_size, shape=(*shape, 3), dtype=dtype), axis=-1)
-    sign = 2 * (_unit(k_sign, shape, np.dtype(np.float32)) < 0.5).astype(dtype) - 1
+    coin = _unit(k_sign, shape, dtypes.python_scalar_dtype(float))
+    sign = 2 * (coin < 0.5).astype(dtype) - 1
     return size * sign * scale + loc
 
 

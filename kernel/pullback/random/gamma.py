@@ -17,6 +17,7 @@ from pullback import numpy as jnp
 from pullback.api.custom import custom_jvp
 from pullback.api.jit import jit
 from pullback.api.vmap import vmap
+from pullback.core import dtypes
 from pullback.core.source import api_boundary
 from pullback.random.keys import words_of
 from pullback.random.samplers import (
@@ -272,7 +273,8 @@ def generalized_normal_words(words: Any, p: Any, *, shape: tuple[int, ...], dtyp
     k_size, k_sign = split_words(words)
     p = lax.convert_element_type(p, dtype)
     size = gamma_words(k_size, 1 / p, shape=shape, dtype=dtype)
-    u = uniform_words(k_sign, 0.0, 1.0, shape=shape, dtype=np.dtype(np.float32))
+    default = dtypes.python_scalar_dtype(float)
+    u = uniform_words(k_sign, 0.0, 1.0, shape=shape, dtype=default)
     sign = (2 * (u < 0.5).astype(dtype)) - 1
     return sign * lax.pow(size, jnp.broadcast_to(1 / p, shape))
 

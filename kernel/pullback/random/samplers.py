@@ -521,7 +521,7 @@ def categorical(
         )
     noisy = jnp.moveaxis(gumbel(key, logits.shape, logits.dtype) + logits, axis, -1)
     found = jnp.moveaxis(lax.top_k(noisy, n)[1], -1, 0)
-    return found.reshape(shape).astype(int)
+    return found.reshape(shape)
 
 
 @api_boundary
