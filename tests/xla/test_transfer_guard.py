@@ -69,3 +69,22 @@ def test_a_scope_holds_for_its_thread_and_an_update_for_all():
         config.update("jax_transfer_guard", None)
     run()
     assert outcomes == ["allowed", "refused", "allowed"]
+
+
+def test_copies_are_logged(caplog):
+    def logged(level, call):
+        caplog.clear()
+        with caplog.at_level("WARNING"), jax.transfer_guard(level):
+            call()
+        return [r.getMessage() for r in caplog.records if r.name == "pullback.transfer_guard"]
+
+    (text,) = logged("log", lambda: jnp.sin(HOST))
+    assert text.startswith("host-to-device transfer of float32[3].")
+    assert "test_transfer_guard.py" in text
+    assert logged("log", lambda: jax.device_put(HOST)) == []
+    assert logged("log", lambda: add_one(DEVICE)) == []
+    assert len(logged("log_explicit", lambda: jax.device_put(HOST))) == 1
+    assert logged("allow", lambda: jnp.sin(HOST)) == []
+    other = jax.devices()[1]
+    (text,) = logged("log_explicit", lambda: jax.device_put(DEVICE, other))
+    assert text.startswith("device-to-device transfer")

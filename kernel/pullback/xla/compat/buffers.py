@@ -13,6 +13,7 @@ import numpy as np
 from jaxlib import _jax
 from jaxlib import xla_client as xc
 
+from pullback.xla.compat import guards
 from pullback.xla.compat.state import (
     ArrayImpl,
     DeviceList,
@@ -86,6 +87,8 @@ def device_put_buffer(
         copy: False lets the CPU alias the buffer (where 64-byte aligned): only for one that nobody
             writes to again.
     """
+    if guards.watchers:
+        guards.tell_watchers("host_to_device", aval)
     return xc.batched_device_put(
         aval,
         single_device_sharding(device),
@@ -119,6 +122,8 @@ def copy_to_devices(buf: Any, xla_sharding: Any, devices: Sequence[Any], always:
     """The array on as many other devices, shard by shard; `always`: a copy even where it is."""
     semantics = _jax.ArrayCopySemantics
     how = semantics.ALWAYS_COPY if always else semantics.REUSE_INPUT
+    if guards.watchers:
+        guards.tell_watchers("device_to_device", buf.aval)
     return xc.batched_copy_array_to_devices_with_sharding(
         [buf], [DeviceList(tuple(devices))], [xla_sharding], [how]
     )[0]

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from jaxlib import _jax
 
 _lib = _jax.guard_lib
+# Told of each copy between host and devices, as (direction, type, whether it was asked for), while a
+# guard says "log": C++ writes that into its own log, which is not shown.
+watchers: list[Callable[[str, Any, bool], None]] = []
 DIRECTIONS = ("host_to_device", "device_to_device", "device_to_host")
+
+
+def tell_watchers(direction: str, aval: Any) -> None:
+    """Tell of a copy that is about to be made."""
+    explicit = bool(_lib.thread_local_state().explicit_device_put)
+    for watcher in tuple(watchers):
+        watcher(direction, aval, explicit)
 
 
 def set_transfer_guards(everywhere: dict[str, str | None], here: dict[str, str | None]) -> None:
