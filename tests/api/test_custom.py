@@ -255,3 +255,59 @@ def test_a_jvp_rule_may_compute_value_and_tangent_together(kind):
         np.testing.assert_allclose(pb.grad(pb.grad(f))(x), 9.0, rtol=1e-6)
         np.testing.assert_allclose(pb.jit(pb.grad(f))(x), 6.75, rtol=1e-6)
         np.testing.assert_allclose(pb.vmap(pb.grad(f))(jnp.ones(3)), [3.0] * 3, rtol=1e-6)
+
+
+def test_rules_see_cotangents_and_tangents_as_arrays():
+    seen = []
+
+    @pb.custom_vjp
+    def f(x):
+        return x * x, x
+
+    def bwd(x, cts):
+        seen.extend(cts)
+        return (cts[0].clip(-1, 1) * x,)
+
+    f.defvjp(lambda x: ((x * x, x), x), bwd)
+    assert float(pb.grad(lambda x: f(x)[0])(3.0)) == 3.0
+    assert float(pb.vjp(f, np.float32(3))[1]((1.0, 2.0))[0]) == 3.0
+
+    @pb.custom_jvp
+    def g(x, y):
+        return x * y
+
+    @g.defjvp
+    def g_jvp(primals, tangents):
+        seen.extend(tangents)
+        return g(*primals), tangents[0].reshape(())
+
+    assert float(pb.jvp(lambda x: g(x, 2.0), (1.0,), (3.0,))[1]) == 3.0
+    assert all(isinstance(x, pb.Array) for x in seen)
+
+
+def test_forward_rules_with_symbolic_zeros_strip_what_says_whether_arguments_vary():
+    from pullback.custom_derivatives import custom_vjp_primal_tree_values
+
+    @pb.custom_vjp
+    def f(d):
+        return d["a"] * d["b"]
+
+    def fwd(d):
+        assert (d["a"].perturbed, d["b"].perturbed) == (True, False)
+        values = custom_vjp_primal_tree_values(d)
+        return f(values), values
+
+    f.defvjp(fwd, lambda r, ct: ({"a": ct * r["b"], "b": None},), symbolic_zeros=True)
+    assert float(pb.grad(lambda a: f({"a": a, "b": 2.0}))(3.0)) == 2.0
+    with pytest.raises(TypeError, match="CustomVJPPrimal"):
+        custom_vjp_primal_tree_values({"a": 1.0})
+
+
+def test_zero_tangents_of_values():
+    from pullback.custom_derivatives import SymbolicZero, zero_from_primal
+
+    assert zero_from_primal(jnp.ones(2)).tolist() == [0.0, 0.0]
+    assert zero_from_primal(3).dtype == pb.float0
+    zero = zero_from_primal(jnp.ones(2), symbolic_zeros=True)
+    assert type(zero) is SymbolicZero
+    assert (zero.shape, zero.dtype) == ((2,), np.float32)

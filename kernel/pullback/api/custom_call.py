@@ -9,11 +9,14 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from pullback.core import dtypes, pytree
 from pullback.core.aval import ShapedArray, tangent_aval, typeof
-from pullback.core.jvp import Zero
+from pullback.core.jvp import Zero, materialise
 from pullback.lax.convert import convert
 from pullback.lax.inner import function_name, type_difference
+from pullback.xla.arguments import scalar_array
 
 
 class SymbolicZero:
@@ -29,8 +32,19 @@ class SymbolicZero:
     ndim = property(lambda self: self.aval.ndim)
     size = property(lambda self: self.aval.size)
 
+    @staticmethod
+    def from_primal_value(value: Any) -> SymbolicZero:
+        """The zero tangent of a value."""
+        return SymbolicZero(tangent_aval(typeof(value)))
+
     def __repr__(self) -> str:
         return f"SymbolicZero({self.aval.str_short()})"
+
+
+def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
+    """The zero tangent of a value: an array of zeros (float0 for integers), or a `SymbolicZero`."""
+    zero = SymbolicZero.from_primal_value(val)
+    return zero if symbolic_zeros else materialise(Zero(zero.aval))
 
 
 class CustomVJPPrimal:
@@ -44,6 +58,26 @@ class CustomVJPPrimal:
 
     def __repr__(self) -> str:
         return f"CustomVJPPrimal(value={self.value!r}, perturbed={self.perturbed})"
+
+
+def custom_vjp_primal_tree_values(tree: Any) -> Any:
+    """The arguments of a forward rule with `symbolic_zeros`, as their values alone.
+
+    Args:
+        tree: pytree whose leaves are `CustomVJPPrimal`s.
+
+    Returns:
+        The same pytree of values.
+    """
+    leaves, treedef = pytree.tree_flatten(tree)
+    for leaf in leaves:
+        if type(leaf) is not CustomVJPPrimal:
+            raise TypeError(
+                f"unexpected leaf of type {type(leaf).__name__} that is not a CustomVJPPrimal.\n"
+                "Instead: give the arguments of a fwd rule set with "
+                "defvjp(fwd, bwd, symbolic_zeros=True)."
+            )
+    return pytree.tree_unflatten(treedef, [leaf.value for leaf in leaves])
 
 
 def _is_symbolic(x: Any) -> bool:
@@ -185,6 +219,11 @@ class FlatCall(Rule):
         return out
 
 
+def _as_array(x: Any) -> Any:
+    """A tangent or cotangent as rules of users see it: with the methods of arrays."""
+    return scalar_array(x) if isinstance(x, bool | int | float | complex | np.generic) else x
+
+
 def _pair(result: Any, what: str) -> tuple[Any, Any]:
     if not isinstance(result, list | tuple) or len(result) != 2:
         found = f"{type(result).__name__}" + (
@@ -203,7 +242,7 @@ class JVPRule(Rule):
     def __call__(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list, list]:
         tree = self.arguments.in_tree
         name = function_name(self.owner.fun)
-        ts = [SymbolicZero(t.aval) if type(t) is Zero else t for t in tangents]
+        ts = [SymbolicZero(t.aval) if type(t) is Zero else _as_array(t) for t in tangents]
         result = self.owner.jvp(
             *self.arguments.static(),
             tuple(pytree.tree_unflatten(tree, primals)),
@@ -283,7 +322,7 @@ class BwdRule(Rule):
 
     def __call__(self, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         owner = self.owner
-        cts = [SymbolicZero(ct.aval) if type(ct) is Zero else ct for ct in cts]
+        cts = [SymbolicZero(ct.aval) if type(ct) is Zero else _as_array(ct) for ct in cts]
         result = owner.bwd(
             *self.arguments.static(),
             pytree.tree_unflatten(self.cells.res_tree, residuals),
