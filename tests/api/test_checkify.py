@@ -289,6 +289,21 @@ def test_without_checkify():
     pb.jit(lambda x: checkify.debug_check(x > 0, "not looked at"))(F(-1))
 
 
+def test_compiled_programs_raise_where_that_is_asked_for():
+    f = pb.jit(lambda x: lax.scan(lambda c, v: (c + positive(v), None), 0.0, x)[0])
+    pb.config.update("jax_experimental_unsafe_xla_runtime_errors", True)
+    try:
+        assert float(f(jnp.ones(3))) == 6.0
+        with pytest.raises(checkify.JaxRuntimeError, match="must be positive: -1.0"):
+            f(jnp.array([1.0, -1.0, -2.0]))
+        with pytest.raises(checkify.JaxRuntimeError, match="at mapped index 1: must be"):
+            pb.jit(pb.vmap(positive))(jnp.array([1.0, -1.0]))
+    finally:
+        pb.config.update("jax_experimental_unsafe_xla_runtime_errors", False)
+    with pytest.raises(ValueError, match="not functionalized"):
+        f(jnp.ones(3))
+
+
 def test_refusals():
     with pytest.raises(TypeError, match="scalar pred"):
         checkify.check(jnp.arange(3) > 0, "which?")

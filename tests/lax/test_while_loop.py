@@ -98,3 +98,12 @@ def test_type_errors_name_both_types():
 def test_cond_closes_over_tracer():
     f = pb.jit(lambda n: lax.while_loop(lambda c: c < n, lambda c: 2 * c, 1))
     assert int(f(20)) == 32
+
+
+def test_without_jit_numbers_come_as_arrays():
+    def step(state):
+        return state[0] + 1, state[1].astype(jnp.float16) * 2
+
+    with pb.disable_jit():
+        n, x = lax.while_loop(lambda state: state[0] < 2, step, (0, 1.5))
+    assert (int(n), float(x), x.dtype) == (2, 6.0, jnp.float16)

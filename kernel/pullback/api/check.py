@@ -17,11 +17,14 @@ from pullback.api.check_error import Error, FailedCheckError, JaxRuntimeError, f
 from pullback.core import dtypes, errors, pytree
 from pullback.core.aval import ShapedArray, typeof
 from pullback.core.batching import AxisData, bdim_at_front, broadcast_dim
+from pullback.core.config import config
 from pullback.core.source import api_boundary, current_position
 from pullback.core.tracer import Primitive, Tracer
+from pullback.lax.callback import lower_call
 from pullback.lax.compare_select import not_p
 from pullback.lax.convert import stop_gradient_p
 from pullback.xla.array import Array
+from pullback.xla.callbacks import HostCall
 
 # The primitive `check`: its operands are the leaves of an Error, of structure `tree`.
 
@@ -36,6 +39,11 @@ def _impl(*leaves: Any, tree: Any, debug: bool) -> list[Any]:
 def _lower(ctx: Any, *values: Any, tree: Any, debug: bool) -> list[Any]:
     if debug:
         return []
+    if config.jax_experimental_unsafe_xla_runtime_errors:
+        raising = HostCall(
+            lambda *leaves: _impl(*leaves, tree=tree, debug=False), (), False, "check"
+        )
+        return lower_call(ctx, values, raising, False, True)
     sites = pytree.tree_unflatten(tree, list(values))._sites.values()
     raise ValueError(
         errors.compose(

@@ -122,6 +122,8 @@ _ROWS: list[tuple[str, Any, Any, str, str]] = [
     ("jax_softmax_custom_jvp", True, bool, "softmax has its short derivative", "i"),
     ("jax_debug_key_reuse", False, bool, "using a key twice raises KeyReuseError", "k"),
     ("jax_check_tracer_leaks", False, bool, "a tracer that outlives its trace raises", "k"),
+    ("jax_experimental_unsafe_xla_runtime_errors", False, bool,
+     "a checkify.check in a compiled program raises", "k"),
     ("jax_enable_checks", False, bool, "check every jaxpr after every pass", "k"),
     ("jax_explicit_x64_dtypes", "warn", ("allow", "warn", "error"),
      "what a request for a 64-bit dtype does while jax_enable_x64 is off", "k"),

@@ -20,6 +20,7 @@ from pullback.core.jvp import Zero, instantiate, zero_of
 from pullback.core.linearize import TangentTrace
 from pullback.core.source import api_boundary
 from pullback.core.tracer import Primitive, concrete_or_none, set_current, state
+from pullback.lax.convert import convert
 from pullback.lax.inner import function_name, trace_function
 from pullback.lax.loop_parts import carry_fixpoint, reorder, split_at
 from pullback.lax.loop_types import check_carry, promote_carry
@@ -273,7 +274,9 @@ def while_loop(
         raise TypeError("lax.while_loop: cond_fun and body_fun arguments should be callable.")
     leaves, tree = pytree.tree_flatten(init_val)
     if config.jax_disable_jit and all(concrete_or_none(x) is not None for x in leaves):
-        val = init_val
+        avals = [typeof(x) for x in leaves]
+        arrays = [convert(x, a.dtype, a.weak_type) for x, a in zip(leaves, avals, strict=True)]
+        val = pytree.tree_unflatten(tree, arrays)
         while cond_fun(val):
             val = body_fun(val)
         return val
