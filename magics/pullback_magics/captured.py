@@ -18,7 +18,7 @@ import numpy as np
 from pullback.core import pytree
 from pullback.views.text import clip, value_text
 from pullback.xla.array import Array
-from pullback_magics.targets import path_text
+from pullback_magics.targets import has_leaves, path_text
 
 _HASHED_BYTES = 1 << 20
 # How far attributes of objects are looked into, and at how many of one value.
@@ -70,7 +70,11 @@ def _token(value: Any, depth: int, left: list[int]) -> Token:
         inner = [_token(element, 0, left) for element in value]
         key = ("set", type(value), frozenset(part.key for part in inner))
         return Token(key, type(value).__name__, [part.kept for part in inner])
-    if isinstance(value, dict | list | tuple):
+    if isinstance(value, dict) and not has_leaves(value):
+        named = {f"[{k!r}]": _token(inner, depth, left) for k, inner in value.items()}
+        key = ("dict", *[(name, part.key) for name, part in named.items()])
+        return Token(key, clip(type(value).__name__, 40), None, named)
+    if isinstance(value, dict | list | tuple) and has_leaves(value):
         paths, tree = pytree.tree_flatten_with_path(value)
         named = {path_text(path): _token(leaf, depth, left) for path, leaf in paths}
         key = ("tree", str(tree), *[(name, part.key) for name, part in named.items()])

@@ -23,6 +23,7 @@ from pullback_magics.cells import parse_cell, raw_cell, register_source
 from pullback_magics.gradients import check_inexact, choose, gradient, tape
 from pullback_magics.options import name_list, parse_line
 from pullback_magics.output import say, show
+from pullback_magics.programs import holders, leak_note
 
 
 @magics_class
@@ -96,6 +97,9 @@ class GradMagics(Magics):
         found, bound, target = cell_gradient(taken, asked, filename, namespace)
         bind(taken, bound, namespace)
         say("\n".join(found.lines(options.value)))
+        leaked = holders(taken.reads, list(bound.values()), namespace)
+        if leaked:
+            say(leak_note(leaked))
         if options.tape:
             show(tape(target, range(len(found.wrt))))
         result = found.result(options.value)

@@ -11,9 +11,11 @@ from typing import Any
 
 from pullback.core import pytree
 from pullback.core.aval import ShapedArray, typeof
+from pullback.xla.arguments import first_device, placement
+from pullback.xla.array import Array
 from pullback_magics.captured import Snapshot, Token, captured_names, difference, token
 from pullback_magics.cells import Cell
-from pullback_magics.targets import has_arrays, is_array, path_text
+from pullback_magics.targets import has_arrays, has_leaves, is_array, path_text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +66,11 @@ class Inputs:
             names += [f"{name}{path_text(p)}" for p, _ in pytree.tree_flatten_with_path(marks)[0]]
         return names
 
+    def committed_device(self) -> Any:
+        """The device that an input has been put on; None if they may be anywhere."""
+        placed, committed = placement([x._buf for x in self.leaves if isinstance(x, Array)])
+        return first_device(placed) if committed else None
+
     def without_values(self) -> Inputs:
         """The same with no arrays, which would be kept alive."""
         return replace(self, leaves=())
@@ -82,7 +89,9 @@ def gather_inputs(cell: Cell, namespace: dict[str, Any], static: Sequence[str]) 
         if name not in namespace:
             continue  # a builtin, or a NameError when it runs
         value = namespace[name]
-        if name not in static and (has_arrays(value) or type(value) in (dict, list)):
+        if name not in static and (
+            has_arrays(value) or (type(value) in (dict, list) and has_leaves(value))
+        ):
             names.append(name)
         elif name in cell.binds or name in cell.deletes:
             constants.append(name)
@@ -117,7 +126,7 @@ def gather_inputs(cell: Cell, namespace: dict[str, Any], static: Sequence[str]) 
 def signature(inputs: Inputs) -> tuple[Any, ...]:
     """Names, structures and types of the inputs, and the constants among their leaves."""
     fixed = tuple((i, token(v).key) for i, v in inputs.fixed)
-    return inputs.names, inputs.trees, inputs.avals, fixed
+    return inputs.names, inputs.trees, inputs.avals, fixed, inputs.committed_device()
 
 
 def mutated(inputs: Inputs, given: dict[str, Any], leaves: Sequence[Any]) -> list[str]:
@@ -148,6 +157,7 @@ def donated_numbers(inputs: Inputs, donate: Sequence[str]) -> tuple[int, ...]:
 def why(
     old: Inputs,
     fixed: Sequence[Token],
+    device: Any,
     new: Inputs,
     taken: Snapshot,
     changed: list[tuple[str, str]],
@@ -157,6 +167,7 @@ def why(
     Args:
         old: the version's inputs.
         fixed: tokens of their fixed leaves.
+        device: the device that they had been put on.
         new: the inputs now.
         taken: the constants of the version.
         changed: those that changed.
@@ -177,6 +188,8 @@ def why(
         if before != now:
             weak = " (weak type)" if before.str_short() == now.str_short() else ""
             return f"{name} was {before.str_short()}, now {now.str_short()}{weak}"
+    if device != new.committed_device():
+        return f"the inputs are on {new.committed_device() or 'no device of their own'} now"
     names = new.all_leaf_names()
     for (i, value), part in zip(new.fixed, fixed, strict=True):
         now = token(value)

@@ -23,7 +23,7 @@ from pullback_magics.captured import Watch
 from pullback_magics.cells import LAST, Cell, parse_cell, raw_cell, register_source
 from pullback_magics.options import Line, name_list, parse_line
 from pullback_magics.output import is_deterministic, say, show, stage_times
-from pullback_magics.programs import CellProgram, Run
+from pullback_magics.programs import CellProgram, Run, leak_note
 from pullback_magics.targets import names_of_values
 
 _MAX_PROGRAMS = 64
@@ -207,10 +207,7 @@ def report(run: Run) -> str:
                 "not repeated; use jax.debug.print for values"
             )
     if version.leaked:
-        lines.append(
-            f"  note: {_shortened(version.leaked)} holds values of the tracing, not arrays: give "
-            "them names in the cell, which become arrays when it has run"
-        )
+        lines.append(f"  {leak_note(version.leaked)}")
     return "\n".join(lines)
 
 

@@ -21,7 +21,7 @@ from pullback.views.timeline import block
 from pullback_magics.captured import Snapshot, Token, attributes, changes, snapshot, token
 from pullback_magics.cells import LAST, Cell, cell_function, settle, shared_cells
 from pullback_magics.inputs import Inputs, donated_numbers, gather_inputs, mutated, signature, why
-from pullback_magics.targets import is_array
+from pullback_magics.targets import has_leaves, is_array
 
 _MAX_VERSIONS = 8
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
@@ -101,6 +101,7 @@ class CellProgram:
     ) -> Run:
         """Run the cell's program, tracing and compiling it if no version serves."""
         inputs = gather_inputs(self.cell, namespace, static)
+        device = device or inputs.committed_device()
         version, reason = self._find(inputs, namespace)
         hit = version is not None
         seconds: dict[str, float] = {}
@@ -130,7 +131,9 @@ class CellProgram:
             changed = changes(version.taken, namespace)
             if version.signature == wanted and not changed:
                 return version, "same inputs as before"
-            reason = reason or why(version.inputs, version.fixed, inputs, version.taken, changed)
+            reason = reason or why(
+                version.inputs, version.fixed, version.signature[-1], inputs, version.taken, changed
+            )
         return None, reason
 
     def _trace(
@@ -195,6 +198,14 @@ class CellProgram:
         )
 
 
+def leak_note(held: Sequence[str]) -> str:
+    """What to do about what holds traced values."""
+    return (
+        f"note: {', '.join(held[:8])} holds values of the tracing, not arrays: give them names in "
+        "the cell, which become arrays when it has run"
+    )
+
+
 def _tracers(namespace: dict[str, Any]) -> dict[str, Tracer]:
     return {n: v for n, v in [*namespace.items()] if isinstance(v, Tracer)}
 
@@ -208,11 +219,11 @@ def holders(names: Iterable[str], values: Sequence[Any], namespace: dict[str, An
         if isinstance(value, type) and value.__module__ == "__main__":
             held = dict(vars(value))
         if type(value) in (dict, list):
-            held = {"": value}
+            held = {"": value} if has_leaves(value) else value
         found += [
             f"{label}.{attribute}".rstrip(".")
             for attribute, inner in held.items()
-            if any(isinstance(leaf, Tracer) for leaf in pytree.tree_leaves(inner))
+            if has_leaves(inner) and any(isinstance(x, Tracer) for x in pytree.tree_leaves(inner))
         ]
     return list(dict.fromkeys(found))
 

@@ -46,9 +46,18 @@ class Target:
 
 def has_arrays(value: Any) -> bool:
     """Whether a value is an array or a container with one in it."""
-    if inspect.ismodule(value) or isinstance(value, type):
+    if inspect.ismodule(value) or isinstance(value, type) or not has_leaves(value):
         return False
     return any(is_array(leaf) for leaf in pytree.tree_leaves(value))
+
+
+def has_leaves(value: Any) -> bool:
+    """Whether a value can be taken apart: not if a dict in it has keys without an order."""
+    try:
+        pytree.tree_leaves(value)
+    except ValueError:
+        return False
+    return True
 
 
 def is_array(leaf: Any) -> bool:
@@ -58,7 +67,7 @@ def is_array(leaf: Any) -> bool:
 
 def is_numeric(value: Any) -> bool:
     """Whether a value is an array, a number, or a container of nothing else, and has one."""
-    leaves = pytree.tree_leaves(value)
+    leaves = pytree.tree_leaves(value) if has_leaves(value) else []
     return bool(leaves) and all(is_arraylike(leaf) for leaf in leaves)
 
 

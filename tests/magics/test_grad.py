@@ -197,3 +197,9 @@ def test_functions_and_deleted_names_of_a_cell(session):
     session.ok("%%grad --wrt w\nh = w * 2\ndef uses(a): return a + h\ndel x\nuses(w).sum()")
     np.testing.assert_allclose(session.ok("uses(0.0)").value, [0.2, 0.4, 0.6], rtol=1e-6)
     assert "x" not in session.names
+
+
+def test_what_keeps_traced_values_is_pointed_out(session):
+    session.ok("log = []")
+    ran = session.ok("%%grad --wrt w\nlog.append(w.sum())\n(w ** 2).sum()")
+    assert "note: log holds values of the tracing" in ran.out

@@ -360,3 +360,22 @@ def test_running_a_cell_often_grows_nothing(session):
         session.ok(cell)
     (program,) = magics.programs.values()
     assert len(program.versions) == 1
+
+
+def test_a_cell_runs_where_its_inputs_have_been_put(session):
+    cell = "%%jit\ny = x + w"
+    session.ok(cell)
+    session.ok("x = jax.device_put(x, jax.devices()[1])")
+    ran = session.ok(cell)
+    assert "cache miss: the inputs are on cpu:1 now" in ran.out
+    assert session.names["y"].devices() == session.names["x"].devices()
+    assert "cache hit" in session.ok(cell).out
+
+
+def test_dicts_whose_keys_have_no_order_are_constants(session):
+    session.ok("cfg = {1: w, 'a': 3.0}")
+    cell = "%%jit\ny = x * cfg['a']"
+    session.ok(cell)
+    session.ok("cfg['a'] = 2.0")
+    assert "cache miss: cfg['a'] was 3.0, now 2.0" in session.ok(cell).out
+    np.testing.assert_allclose(session.names["y"], [2.0, 4.0, 6.0])
