@@ -254,7 +254,7 @@ def _flatten(error: Error) -> tuple[list[Any], tuple]:
     return [error._code, *(x for s in specs for x in error._payload[s])], (specs, sites)
 
 
-def _unflatten(aux: tuple, children: Sequence[Any]) -> Error:
+def _unflatten(aux: tuple, children: Iterable[Any]) -> Error:
     specs, sites = aux
     code, *rest = children
     values = iter(rest)
@@ -283,13 +283,10 @@ def first_of(old: Error, new: Error) -> Error:
         return new if not old._sites else old
     old, new = _same_batch(old, new)
     failed = ne_p.bind(old._code, np.int32(0))
-    payload = {}
-    for spec in {**old._payload, **new._payload}:
-        a, b = old._payload.get(spec), new._payload.get(spec)
-        if a is not None and b is not None:
-            payload[spec] = tuple([_choose(failed, x, y) for x, y in zip(a, b, strict=True)])
-        else:
-            payload[spec] = b if a is None else a
+    payload = {**old._payload, **new._payload}
+    for spec in [s for s in old._payload if s in new._payload]:
+        pairs = zip(old._payload[spec], new._payload[spec], strict=True)
+        payload[spec] = tuple([_choose(failed, x, y) for x, y in pairs])
     sites = {**old._sites, **new._sites}
     return Error(_choose(failed, old._code, new._code), payload, sites)
 
@@ -353,7 +350,8 @@ def no_error(specs: Iterable[Spec], sites: dict[int, Site]) -> Error:
         specs: the types of the values that messages show.
         sites: what could fail.
     """
-    return Error(np.int32(0), {s: tuple([zeros(a) for a in s]) for s in specs}, sites)
+    ordered = sorted(specs, key=_spec_order)
+    return Error(np.int32(0), {s: tuple([zeros(a) for a in s]) for s in ordered}, sites)
 
 
 def only(error: Error, kinds: frozenset[ErrorCategory]) -> Error:

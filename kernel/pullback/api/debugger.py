@@ -128,8 +128,9 @@ class Debugger(cmd.Cmd):
         """Any other line is an expression or a statement."""
         self._run(line)
 
-    def emptyline(self) -> None:
+    def emptyline(self) -> bool:
         """Do nothing (cmd would repeat the last command)."""
+        return False
 
     def do_p(self, arg: str) -> None:
         """p expression: its value, in the current frame."""

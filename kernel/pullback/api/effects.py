@@ -325,15 +325,17 @@ def _printing(
                 f"{what} got values without a format string: {(*args, *kwargs)}\n"
                 f"Instead: {what}('x is {{}}', x)."
             )
-        return lambda fmt, *args, **kwargs: _printing(
-            what, logged, options, skip_check, fmt, args, kwargs
-        )
+
+        def printing(fmt: str, *args: Any, **kwargs: Any) -> None:
+            _printing(what, logged, options, skip_check, fmt, args, kwargs)
+
+        return printing
     if not skip_check:
         _Check(what).format(fmt, *args, **kwargs)
     position = current_position() if logged else None
     where = ("(unknown file)", 0) if position is None else (position.file, position.line)
     has_places = any(name is not None for _, name, _, _ in string.Formatter().parse(fmt))
-    how = np.get_printoptions()
+    how: dict[str, Any] = {**np.get_printoptions()}
     show = _Print(fmt, has_places or not args, repr(how), how, where if logged else None)
     leaves, in_tree = pytree.tree_flatten((args, kwargs))
     arrays, fixed = _split_static(leaves)
