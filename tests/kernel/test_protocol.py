@@ -6,6 +6,8 @@ from importlib import metadata
 
 import jupyter_kernel_test
 
+from pullback.ipython import kernelspec
+
 
 class TestProtocol(jupyter_kernel_test.KernelTests):
     kernel_name = "pullback"
@@ -123,4 +125,18 @@ def test_the_debugger_stops_at_a_breakpoint(start_kernel):
     assert (frames[0]["name"], frames[0]["line"]) == ("f", 2)
     request("continue", {"threadId": thread})
     assert client.get_shell_msg(timeout=60)["content"]["status"] == "ok"
+    kernel.close()
+
+
+def test_files_of_the_user_s_folder_do_not_break_the_kernel_and_can_be_imported(
+    start_kernel, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "prefix" / "share" / "jupyter"))
+    kernelspec.install(prefix=str(tmp_path / "prefix"), name="pullback-as-in-the-tree")
+    for name in ("random", "queue", "calendar", "code", "types", "pullback"):
+        (tmp_path / f"{name}.py").write_text(f"raise RuntimeError('{name}')")
+    (tmp_path / "lesson.py").write_text("import jax.numpy as jnp\nx = jnp.arange(3)")
+    kernel = start_kernel("pullback-as-in-the-tree", cwd=str(tmp_path))
+    code = "import random, lesson\nprint(lesson.x.sum(), random.__file__.endswith('random.py'))"
+    assert kernel.run(code).stdout == "3 True\n"
     kernel.close()

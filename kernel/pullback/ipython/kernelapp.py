@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import threading
 from collections.abc import Sequence
 from importlib import metadata
@@ -25,6 +26,7 @@ from pullback.xla import client, compile, disk_cache
 
 _COUNT_VARIABLES = ("PULLBACK_NUM_CPU_DEVICES", "JAX_NUM_CPU_DEVICES")
 _COUNT_FLAG = "--xla_force_host_platform_device_count"
+_PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 _TYPED_COMPLETIONS = "_jupyter_types_experimental"
 
 
@@ -133,6 +135,18 @@ class PullbackKernelApp(IPKernelApp):
     kernel_class = Type(PullbackKernel, klass="ipykernel.kernelbase.Kernel").tag(config=True)
     classes = [PullbackKernel, PullbackShell, *IPKernelApp.classes[2:]]
     subcommands: ClassVar[dict[str, Any]] = {}
+
+    def init_path(self) -> None:
+        """Let the user import from the notebook's folder, behind the standard library.
+
+        The kernelspec's -P keeps that folder away while we start, so that a random.py in it cannot
+        break the kernel; IPython takes the flag as the user's wish and would leave it away.
+        """
+        if "" in sys.path or self.ignore_cwd or os.environ.get("PYTHONSAFEPATH"):
+            return
+        folders = map(os.path.basename, sys.path)
+        installed = (i for i, name in enumerate(folders) if name in _PACKAGE_FOLDERS)
+        sys.path.insert(next(installed, 0), "")
 
     def init_extensions(self) -> None:
         """Load our own extension, then those that the user configured."""
