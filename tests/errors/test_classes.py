@@ -10,7 +10,9 @@ import pytest
 import pullback as jax
 import pullback.numpy as jnp
 from pullback import errors
+from pullback.api import check_error
 from pullback.core import errors as core_errors
+from pullback.experimental import checkify
 
 BASES = {
     "ConcretizationTypeError": TypeError,
@@ -48,13 +50,14 @@ CLASSES = [
     for c in vars(core_errors).values()
     if isinstance(c, type) and c.__module__ == core_errors.__name__ and examples(c)
 ]
+CLASSES.append(check_error.JaxRuntimeError)
 NOT_YET_RAISED = {"KeyReuseError"}  # raised by random/ only while jax_debug_key_reuse is on
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
 def test_docstring_examples(cls):
     names = {"jit": jax.jit, "jnp": jnp, "np": np, "random": jax.random}
-    names |= {"checking_leaks": jax.checking_leaks, "key": jax.random.key(0)}
+    names |= {"checkify": checkify, "checking_leaks": jax.checking_leaks, "key": jax.random.key(0)}
     kinds = [kind for kind, _ in examples(cls)]
     assert kinds == ["Failing", "Corrected"]
     for kind, code in examples(cls):
