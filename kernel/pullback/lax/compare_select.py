@@ -15,6 +15,7 @@ from pullback.core.aval import ShapedArray, make_aval, typeof
 from pullback.core.jvp import Zero, add_tangents, is_zero, zero_of
 from pullback.core.tracer import Primitive
 from pullback.core.transpose import is_undefined
+from pullback.core.words import moves_elements
 from pullback.lax.families import (
     ANY,
     BITS,
@@ -229,6 +230,7 @@ def select_n(which: Any, *cases: Any) -> Any:
     return select_n_p.bind(which, *operands("select_n", *cases))
 
 
+@moves_elements(1, 2)
 def select(pred: Any, on_true: Any, on_false: Any) -> Any:
     """`on_true` where `pred` holds, else `on_false`.
 

@@ -16,6 +16,7 @@ from pullback.core.batching import AxisData, bdim_at_front, move_dim
 from pullback.core.jvp import Zero, instantiate, is_zero, zero_of
 from pullback.core.tracer import Primitive
 from pullback.core.transpose import cotangent_aval, is_undefined
+from pullback.core.words import moves_elements
 from pullback.lax.compare_select import lt_p, select_n_p
 from pullback.lax.convert import convert_element_type_p
 from pullback.lax.elementwise import add_p
@@ -249,6 +250,7 @@ def _index_scalar(index: Any, size: int, negative: bool, dtype: Any) -> Any:
     return select_n_p.bind(lt_p.bind(index, zero), index, add_p.bind(index, n))
 
 
+@moves_elements(0)
 def dynamic_slice(
     operand: Any,
     start_indices: Any,
@@ -277,6 +279,7 @@ def dynamic_slice(
     return dynamic_slice_p.bind(operand, *indices, slice_sizes=sizes)
 
 
+@moves_elements(0, 1)
 def dynamic_update_slice(
     operand: Any,
     update: Any,
@@ -307,6 +310,7 @@ def _along(operand: Any, index: Any, axis: int, name: str) -> tuple[list[Any], i
     return starts, axis
 
 
+@moves_elements(0)
 def dynamic_slice_in_dim(
     operand: Any,
     start_index: Any,
@@ -322,6 +326,7 @@ def dynamic_slice_in_dim(
     return dynamic_slice(operand, starts, sizes, allow_negative_indices=allow_negative_indices)
 
 
+@moves_elements(0)
 def dynamic_index_in_dim(
     operand: Any,
     index: Any,
@@ -338,6 +343,7 @@ def dynamic_index_in_dim(
     return out if keepdims else squeeze(out, (axis,))
 
 
+@moves_elements(0, 1)
 def dynamic_update_slice_in_dim(
     operand: Any,
     update: Any,
@@ -353,6 +359,7 @@ def dynamic_update_slice_in_dim(
     )
 
 
+@moves_elements(0, 1)
 def dynamic_update_index_in_dim(
     operand: Any,
     update: Any,

@@ -17,6 +17,7 @@ from pullback.api.place import device_put
 from pullback.core import dtypes
 from pullback.core.stage import JaxprTrace
 from pullback.core.tracer import Tracer, eval_trace, state
+from pullback.core.words import moves_elements
 from pullback.numpy import promote
 from pullback.numpy.fused import fused
 from pullback.xla.array import Array, array_from_numpy
@@ -48,6 +49,7 @@ def constant(value: np.ndarray, weak: bool = False, device: Any = None) -> Array
 # ---------------------------------------------------------------- from values
 
 
+@moves_elements(0)
 def array(
     object: Any,
     dtype: Any = None,
@@ -100,6 +102,7 @@ def array(
     return place(result, device)
 
 
+@moves_elements(0)
 def asarray(
     a: Any,
     dtype: Any = None,

@@ -11,6 +11,7 @@ import numpy as np
 
 from pullback.core import errors
 from pullback.core.tracer import Tracer
+from pullback.core.words import moves_elements
 from pullback.numpy import promote
 from pullback.numpy.joining import concatenate
 from pullback.numpy.manipulation import moveaxis, ravel
@@ -19,6 +20,7 @@ from pullback.numpy.sorting import argsort
 lift = promote.lift
 
 
+@moves_elements(0)
 def delete(
     arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
 ) -> Any:

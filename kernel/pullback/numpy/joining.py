@@ -14,6 +14,7 @@ import numpy as np
 from pullback import lax
 from pullback.core import dtypes, errors
 from pullback.core.tracer import Tracer
+from pullback.core.words import moves_elements
 from pullback.numpy import promote
 from pullback.numpy.creation import asarray, zeros
 from pullback.numpy.fused import fused
@@ -64,6 +65,7 @@ def _join(parts: list[Any], axis: int, mode: str) -> Any:
     return lax.concatenate(parts, axis)
 
 
+@moves_elements(0)
 def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
     """Arrays joined along an axis that they have.
 
@@ -111,6 +113,7 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
     return concatenate(arrays, axis)
 
 
+@moves_elements(0)
 def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Any:
     """Arrays of one shape joined along a new axis.
 
@@ -138,18 +141,21 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
     return _join(parts, axis, "stack")
 
 
+@moves_elements(0)
 def vstack(tup: Any, dtype: Any = None) -> Any:
     """Rows (or arrays along the first axis) under each other."""
     parts = _parts("vstack", tup, dtype)
     return concatenate([atleast_2d(x) for x in parts], 0)
 
 
+@moves_elements(0)
 def hstack(tup: Any, dtype: Any = None) -> Any:
     """Arrays beside each other: along the second axis, 1-D ones along the first."""
     parts = [atleast_1d(x) for x in _parts("hstack", tup, dtype)]
     return concatenate(parts, 0 if parts[0].ndim == 1 else 1)
 
 
+@moves_elements(0)
 def dstack(tup: Any, dtype: Any = None) -> Any:
     """Arrays behind each other, along the third axis."""
     parts = _parts("dstack", tup, dtype)
@@ -191,6 +197,7 @@ def block(arrays: Any) -> Any:
     return build(arrays, 0)
 
 
+@moves_elements(0, 1)
 def append(arr: Any, values: Any, axis: int | None = None) -> Any:
     """`values` joined to the end (both flattened if axis is None)."""
     if axis is None:
@@ -245,6 +252,7 @@ def _split(name: str, ary: Any, sections: Any, axis: int, equal: bool) -> list[A
     return list(_cut(ary, cuts, axis))
 
 
+@moves_elements(0)
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """The array cut along an axis.
 
@@ -285,6 +293,7 @@ def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
 # ---------------------------------------------------------------- repeating
 
 
+@moves_elements(0)
 def tile(A: Any, reps: Any) -> Any:
     """The array repeated as a whole, `reps` times along each axis."""
     A = lift("tile", A)
@@ -304,6 +313,7 @@ def _tile(a: Any, reps: tuple[int, ...]) -> Any:
     return lax.reshape(x, tuple(r * d for r, d in zip(reps, dims, strict=True)))
 
 
+@moves_elements(0)
 def repeat(
     a: Any,
     repeats: Any,
@@ -385,6 +395,7 @@ def resize(a: Any, new_shape: Any) -> Any:
     return reshape(tile(flat, times)[:n], dims)
 
 
+@moves_elements(0)
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     """Elements moved along axes; those that fall off come in on the other side.
 

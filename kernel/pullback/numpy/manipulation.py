@@ -15,6 +15,7 @@ import numpy as np
 from pullback import lax
 from pullback.core import errors
 from pullback.core.tracer import Tracer
+from pullback.core.words import has_words, moves_elements
 from pullback.numpy import promote
 from pullback.numpy.fused import fused
 
@@ -23,6 +24,8 @@ lift = promote.lift
 
 def shape(a: Any) -> tuple[int, ...]:
     """The shape of an array (or of what NumPy makes of nested lists)."""
+    if has_words(a):
+        return a.shape
     return promote.aval_of("shape", a).shape if not isinstance(a, (list, tuple)) else np.shape(a)
 
 
@@ -75,6 +78,7 @@ def new_shape(a: Any, dims: Any) -> tuple[int, ...]:
     return tuple(sizes)
 
 
+@moves_elements(0)
 def reshape(
     a: Any,
     shape: Any,
@@ -116,6 +120,7 @@ def _reshape_f(a: Any, dims: tuple[int, ...]) -> Any:
     return lax.transpose(lax.reshape(reverse, dims[::-1]), tuple(range(len(dims)))[::-1])
 
 
+@moves_elements(0)
 def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
     """The elements as a 1-D array."""
     if order == "K":
@@ -124,6 +129,7 @@ def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
     return reshape(a, (a.size,), order)
 
 
+@moves_elements(0)
 def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
     """The axes in another order (reversed if None).
 
@@ -148,6 +154,7 @@ def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
     return a if perm == tuple(range(rank)) else lax.transpose(a, perm)
 
 
+@moves_elements(0)
 def permute_dims(a: Any, /, axes: tuple[int, ...]) -> Any:
     """The axes in another order; the array API's name of `transpose`."""
     return transpose(a, axes)
@@ -163,6 +170,7 @@ def matrix_transpose(x: Any, /) -> Any:
     return swapaxes(x, -1, -2)
 
 
+@moves_elements(0)
 def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     """Two axes exchanged."""
     a = lift("swapaxes", a)
@@ -172,6 +180,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     return a if i == j else lax.transpose(a, tuple(perm))
 
 
+@moves_elements(0)
 def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     """Axes moved to other positions; the others keep their order."""
     a = lift("moveaxis", a)
@@ -196,6 +205,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     return moveaxis(a, axis, start - 1 if axis < start else start)
 
 
+@moves_elements(0)
 def squeeze(a: Any, axis: Any = None) -> Any:
     """Without axes of size 1 (all of them, or the given ones)."""
     a = lift("squeeze", a)
@@ -211,6 +221,7 @@ def squeeze(a: Any, axis: Any = None) -> Any:
     return lax.squeeze(a, axes) if axes else a
 
 
+@moves_elements(0)
 def expand_dims(a: Any, axis: Any) -> Any:
     """With new axes of size 1 at the given positions of the result."""
     a = lift("expand_dims", a)
@@ -222,6 +233,7 @@ def expand_dims(a: Any, axis: Any) -> Any:
     return lax.broadcast_in_dim(a, out, tuple(i for i in range(rank) if i not in axes))
 
 
+@moves_elements(0)
 def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Any:
     """The array repeated to a shape, by NumPy's rules."""
     del out_sharding
@@ -239,6 +251,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     return promote.check_shapes("broadcast_shapes", *tuples) if tuples else ()
 
 
+@moves_elements(0)
 def atleast_1d(*arys: Any) -> Any:
     """Arrays with at least one axis; one array gives an array, several a list."""
     out = []
@@ -275,6 +288,7 @@ def atleast_3d(*arys: Any) -> Any:
 # ---------------------------------------------------------------- turning
 
 
+@moves_elements(0)
 def flip(m: Any, axis: Any = None) -> Any:
     """The order of elements reversed along axes (all if None)."""
     m = lift("flip", m)

@@ -14,6 +14,7 @@ import numpy as np
 from pullback import lax
 from pullback.core import errors
 from pullback.core.tracer import Tracer
+from pullback.core.words import moves_elements
 from pullback.numpy import promote
 from pullback.numpy.arithmetic import clip
 from pullback.numpy.creation import asarray
@@ -27,6 +28,7 @@ lift = promote.lift
 _BOOL = np.dtype(bool)
 
 
+@moves_elements(1, 2)
 def where(
     condition: Any,
     x: Any = None,
@@ -134,6 +136,7 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
 # ---------------------------------------------------------------- take
 
 
+@moves_elements(0)
 def take(
     a: Any,
     indices: Any,
@@ -188,6 +191,7 @@ def take(
     )
 
 
+@moves_elements(0)
 def take_along_axis(
     arr: Any,
     indices: Any,

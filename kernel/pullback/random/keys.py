@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pullback import lax
+from pullback import numpy as jnp
 from pullback.api.jit import jit
 from pullback.core import dtypes, pytree
 from pullback.core.aval import is_arraylike, typeof
@@ -26,6 +27,39 @@ from pullback.xla.array import Array
 _IMPLEMENTATIONS = ("threefry2x32", "fry")
 
 
+class _KeysAt:
+    """`keys.at[index]`: keys replaced, in a new array."""
+
+    __slots__ = ("_index", "_keys")
+
+    def __init__(self, keys: KeyArray, index: Any = None) -> None:
+        self._keys = keys
+        self._index = index
+
+    def __getitem__(self, index: Any) -> _KeysAt:
+        return _KeysAt(self._keys, _word_index(index))
+
+    def set(self, keys: Any, **options: Any) -> KeyArray:
+        """The keys with these in their place."""
+        if not isinstance(keys, KeyArray):
+            raise TypeError(
+                f"keys are replaced by keys, not by {type(keys).__name__}.\n"
+                "Instead: random.wrap_key_data makes keys of their words."
+            )
+        return KeyArray(self._keys._base.at[self._index].set(keys._base, **options))
+
+    def get(self, **options: Any) -> KeyArray:
+        """The keys there."""
+        return KeyArray(self._keys._base.at[self._index].get(**options))
+
+
+def _word_index(index: Any) -> tuple:
+    """The index of keys as one of their words."""
+    index = index if isinstance(index, tuple) else (index,)
+    whole = any(i is Ellipsis for i in index)
+    return (*index, slice(None)) if whole else (*index, Ellipsis, slice(None))
+
+
 class KeyArray:
     """An array of typed random keys: a pytree around their uint32 words.
 
@@ -34,6 +68,7 @@ class KeyArray:
     """
 
     __slots__ = ("__weakref__", "_base")
+    element_words = True
 
     def __init__(self, base: Any) -> None:
         self._base = base
@@ -60,12 +95,56 @@ class KeyArray:
         at = None
         if config.jax_debug_key_reuse and all(type(i) is int for i in index):
             at = tuple(i % n for i, n in zip(index, self.shape, strict=False) if n)
-        if Ellipsis not in index:
-            index = (*index, Ellipsis)
-        words = self._base[(*index, slice(None))]
+        words = self._base[_word_index(index)]
         if at is not None:
             reuse.note_element(self._base, at, words)
         return KeyArray(words)
+
+    at = property(_KeysAt)
+    T = property(lambda self: jnp.transpose(self))
+    device = property(lambda self: self._base.device)
+    sharding = property(lambda self: self._base.sharding)
+    committed = property(lambda self: self._base.committed)
+    is_fully_addressable = property(lambda self: self._base.is_fully_addressable)
+    is_fully_replicated = property(lambda self: self._base.is_fully_replicated)
+
+    def devices(self) -> Any:
+        """The devices that hold the keys."""
+        return self._base.devices()
+
+    def is_deleted(self) -> bool:
+        """Whether the memory was given up."""
+        return self._base.is_deleted()
+
+    def copy(self) -> KeyArray:
+        """The same keys in memory of their own."""
+        return KeyArray(self._base.copy())
+
+    def squeeze(self, axis: Any = None) -> KeyArray:
+        """The keys without axes of size 1."""
+        return jnp.squeeze(self, axis)
+
+    def transpose(self, *axes: Any) -> KeyArray:
+        """The keys with their axes in another order."""
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        return jnp.transpose(self, order or None)
+
+    def swapaxes(self, axis1: int, axis2: int) -> KeyArray:
+        """The keys with two axes exchanged."""
+        return jnp.swapaxes(self, axis1, axis2)
+
+    def take(self, indices: Any, axis: int | None = None) -> KeyArray:
+        """The keys at these positions."""
+        return jnp.take(self, indices, axis)
+
+    def __bool__(self) -> bool:
+        raise TypeError("keys are neither true nor false.\nInstead: compare them, key1 == key2.")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        raise TypeError(
+            "random keys have no NumPy dtype, so they do not convert to a NumPy array.\n"
+            "Instead: np.asarray(random.key_data(keys)) gives their words."
+        )
 
     def reshape(self, *shape: Any) -> KeyArray:
         """The keys in another shape."""
@@ -316,7 +395,7 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None) -> KeyArray:
 
 def key_impl(keys: Any) -> str:
     """The name of the generator that keys are for."""
-    return "fry" if isinstance(keys, KeyArray) else "threefry2x32"
+    return "threefry2x32"
 
 
 def clone(key: Any) -> Any:
