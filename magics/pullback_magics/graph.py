@@ -5,6 +5,7 @@ Builds on targets.py and views/. Tested in tests/magics/test_graph.py.
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -81,6 +82,7 @@ def graph_view(
     return view_program(jaxpr, target.text, arg_names=names, const_names=captured, depth=depth)
 
 
+_KERNEL_FOLDER = re.compile(r"\bipykernel_\d+\b")
 _FILE = re.compile(r'^(\d+ )"([^"\n]*)"$', re.MULTILINE)
 
 
@@ -90,8 +92,15 @@ def with_file_labels(hlo: str) -> str:
     end = hlo.find("\n\n", start + 1)
     if start < 0 or end < 0:
         return hlo
-    named = _FILE.sub(lambda found: f'{found[1]}"{label_of_file(found[2])}"', hlo[start:end])
+    named = _FILE.sub(lambda found: f'{found[1]}"{_file_in_hlo(found[2])}"', hlo[start:end])
     return hlo[:start] + named + hlo[end:]
+
+
+def _file_in_hlo(path: str) -> str:
+    """The label of a file; a program kept on disk may name a cell as another kernel did."""
+    here, n = _KERNEL_FOLDER.subn(f"ipykernel_{os.getpid()}", path)
+    label = label_of_file(here)
+    return "cell" if n and not label.startswith("Cell In[") else label
 
 
 def traced_jaxpr(target: Target) -> tuple[Jaxpr, list[Any]]:

@@ -52,6 +52,13 @@ def test_hlo_names_cells_and_no_machine_paths(session, monkeypatch):
     assert '1 "cell"' in shown and "/" not in shown.split("FileLocations")[0]
 
 
+def test_hlo_that_another_kernel_compiled_names_a_cell():
+    from pullback_magics.graph import with_file_labels
+
+    hlo = 'HloModule a\n\nFileNames\n1 "/tmp/ipykernel_12345/678.py"\n2 "/x/y/model.py"\n\nrest'
+    assert with_file_labels(hlo) == 'HloModule a\n\nFileNames\n1 "cell"\n2 "model.py"\n\nrest'
+
+
 def test_backward_from_the_first_of_several_results_is_said(session):
     shown = repr(session.ok("%graph (w.sum(), x.sum()) --grad").value)
     assert "backward from its first result" in shown

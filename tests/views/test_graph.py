@@ -5,10 +5,12 @@ from view_programs import X, straight, straight_program
 
 from pullback.api.jit import jit
 from pullback.core.stage import record
-from pullback.lax import add, cos, gt, sin
+from pullback.lax import add, cos, gt, mul, sin
 from pullback.lax.control_flow import cond
 from pullback.lax.loops import scan
-from pullback.views.graph import MAX_DRAWN, MAX_NODES, build_graph, fold_runs
+from pullback.views.adjoints import one_like, pull_back, record_forward
+from pullback.views.folding import MAX_NODES, fold_runs
+from pullback.views.graph import MAX_DRAWN, build_graph
 
 
 def labels(graph, kind="operation"):
@@ -89,6 +91,45 @@ def test_runs_are_of_one_source_line_where_that_is_enough():
 
     jaxpr, _, _ = record(lambda x: [f(x)], [X])
     assert [len(run) for run in fold_runs(jaxpr.eqns)] == [400]
+
+
+def unrolled(x):
+    total = x
+    for _ in range(500):
+        y = sin(x)
+        z = add(y, x)
+        x = mul(z, y)
+        total = add(total, x)
+    return total
+
+
+def test_an_unrolled_loop_is_folded_where_it_repeats():
+    jaxpr, _, _ = record(lambda x: [unrolled(sin(x))], [X])
+    graph = build_graph(jaxpr, "f")
+    folded = [n for n in graph.nodes if n.kind == "folded"]
+    assert len(folded) <= 18
+    assert folded[1].detail == "32 × (sin, add, mul, add)"
+    assert sum(int(n.label.split()[0]) for n in folded) == 2001
+
+
+def test_folded_runs_show_values_and_carry_cotangents():
+    evaluation = record_forward(lambda x: [straight(x, 1000)], [np.float32(1)], "f")
+    pull_back(evaluation, [True], [one_like(np.float32(1))])
+    graph = build_graph(evaluation.jaxpr, "f", values=evaluation, backward=True)
+    folded = [n for n in graph.nodes if n.kind == "folded"]
+    assert all(n.value is not None and n.cotangent is not None for n in folded)
+    back = [e for e in graph.edges if e.contribution is not None]
+    assert len(back) >= len(folded)
+
+
+def test_the_branch_that_ran_is_marked():
+    def f(x):
+        return [cond(gt(x, np.float32(0)), lambda v: sin(v), lambda v: add(v, v), x)]
+
+    evaluation = record_forward(f, [np.float32(1)], "f")
+    graph = build_graph(evaluation.jaxpr, "f", values=evaluation)
+    marked = [box.label for box in graph.boxes if "taken" in box.label]
+    assert len(marked) == 1 and "branch 1" in marked[0]
 
 
 def test_unread_constants_are_left_out_and_unread_inputs_said():

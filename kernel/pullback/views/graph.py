@@ -1,14 +1,12 @@
 """The model of a traced graph: nodes, edges and boxes read off a jaxpr.
 
-Inner programs become boxes, drawn out or folded; graphs with too many equations are folded by
-source line and then in runs. Builds on core/ and views/adjoints.py (values); drawn by
-views/layout.py and views/svg.py. Tested in tests/views/test_graph.py.
+Inner programs become boxes, drawn out or folded. Builds on core/, views/adjoints.py (values) and
+views/folding.py; drawn by views/layout.py and views/svg.py. Tested in tests/views/test_graph.py.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -17,6 +15,7 @@ from pullback.core.jaxpr import Eqn, Jaxpr, Var, inner_jaxprs, literal_text
 from pullback.core.jaxpr import Literal as JaxprLiteral
 from pullback.core.pretty import param_text, variable_names
 from pullback.views.adjoints import CALLS, CUSTOM_CALLS, Evaluation, inner_call
+from pullback.views.folding import MAX_NODES, fold_runs, operation_name, operations_of
 from pullback.views.sources import SourceLine, source_line
 from pullback.views.text import NOT_COMPUTED, clip, count_text, value_text
 
@@ -25,7 +24,6 @@ Kind = Literal["input", "constant", "operation", "folded", "output"]
 DRAWN_IN_FULL = 60  # equations in all: every body is drawn out
 MAX_DRAWN = 600  # more than these are never drawn out, whatever depth is asked for
 MAX_ENDS = 60  # more inputs, captured arrays or results than these are folded
-MAX_NODES = 300  # more at one level than this are folded
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +146,6 @@ def equation_label(eqn: Eqn) -> str:
     return label
 
 
-def operation_name(eqn: Eqn) -> str:
-    """What the operation is called in pictures."""
-    custom = eqn.primitive.label
-    return custom(eqn.params) if custom is not None else eqn.primitive.name
-
-
 class _Builder:
     def __init__(self, title: str, backward: bool) -> None:
         self.title = title
@@ -258,8 +250,10 @@ class _Builder:
         """Nodes and edges of a program's equations; `origin` maps variables to nodes."""
         runs = fold_runs(jaxpr.eqns) if len(jaxpr.eqns) > MAX_NODES else None
         if runs is not None:
+            start = 0
             for run in runs:
-                self.folded_run(run, origin, box)
+                self.folded_run(run, start, origin, values, box)
+                start += len(run)
             return
         for index, eqn in enumerate(jaxpr.eqns):
             inner_values = values.inner.get(index) if values is not None else None
@@ -275,8 +269,10 @@ class _Builder:
                 origin[var] = node
             bodies = list(_bodies(eqn))
             if depth > 0 and call is None:
-                for label, body in bodies:
-                    self.body(label, body, node, depth, box)
+                taken = _branch_taken(eqn, values)
+                for number, (label, body) in enumerate(bodies):
+                    ran = f"{label}, taken" if number == taken else label
+                    self.body(ran, body, node, depth, box)
             else:
                 self.bodies.extend(bodies)
 
@@ -365,34 +361,66 @@ class _Builder:
         if first is not None:
             self.edges.append(Edge(node, first, "", to_body=True))
 
-    def folded_run(self, run: Sequence[Eqn], origin: dict[Any, str], box: str | None) -> None:
-        """One node for a run of equations."""
-        counts = Counter(operation_name(e) for e in run)
-        common = ", ".join(f"{name} ×{n}" for name, n in counts.most_common(4))
+    def folded_run(
+        self,
+        run: Sequence[Eqn],
+        start: int,
+        origin: dict[Any, str],
+        values: Evaluation | None,
+        box: str | None,
+    ) -> None:
+        """One node for a run of equations; it shows what the last of them gives.
+
+        Args:
+            run: the equations.
+            start: the number of the first one in its program.
+            origin: the node of each variable.
+            values: what the variables hold.
+            box: the box to stand in.
+        """
         first = source_line(run[0])
         node = self.add(
             "folded",
             count_text(len(run), "equation"),
-            detail=common + (", …" if len(counts) > 4 else ""),
+            detail=operations_of(run),
             source=first,
             box=box,
+            **self.known(values, run[-1].outvars),
         )
         incoming: dict[str, list[str]] = {}
+        back: dict[str, list[str]] = {}
         inside: set[Any] = set()
-        for eqn in run:
-            for atom in eqn.invars:
+        for index, eqn in enumerate(run, start):
+            for position, atom in enumerate(eqn.invars):
                 if isinstance(atom, JaxprLiteral) or atom in inside or atom not in origin:
                     continue
                 types = incoming.setdefault(origin[atom], [])
                 types.append(atom.aval.str_short())
+                if self.backward and values is not None:
+                    ct = values.contributions.get((index, position))
+                    if ct is not None:
+                        back.setdefault(origin[atom], []).append(value_text(ct))
             inside.update(eqn.outvars)
         for tail, types in incoming.items():
             if tail != node:
                 label = types[0] if len(types) == 1 else f"{len(types)} reads"
-                self.edges.append(Edge(tail, node, label))
+                cts = back.get(tail, [])
+                text = f"{len(cts)} cotangents" if len(cts) > 1 else next(iter(cts), None)
+                self.edges.append(Edge(tail, node, label, text))
         for eqn in run:
             for var in eqn.outvars:
                 origin[var] = node
+
+
+def _branch_taken(eqn: Eqn, values: Evaluation | None) -> int | None:
+    """The number of the branch of a cond that ran, if that is known."""
+    if eqn.primitive.name != "cond" or values is None:
+        return None
+    atom = eqn.invars[0]
+    index = atom.val if isinstance(atom, JaxprLiteral) else values.values.get(atom)
+    if index is None:
+        return None
+    return min(max(int(index), 0), len(eqn.params["branches"]) - 1)
 
 
 def _joined(lines: list[str]) -> str:
@@ -414,26 +442,6 @@ def _bodies(eqn: Eqn) -> Iterator[tuple[str, Jaxpr]]:
             else:
                 label = f"{name}: {part}"
             yield label, body
-
-
-def fold_runs(eqns: Sequence[Eqn], limit: int = MAX_NODES // 3) -> list[list[Eqn]]:
-    """Consecutive equations in at most `limit` runs: by source line, then by length.
-
-    Runs of neighbours in program order cannot make a cycle.
-    """
-    runs: list[list[Eqn]] = []
-    last: Any = None
-    for eqn in eqns:
-        line = source_line(eqn)
-        if runs and line is not None and line == last:
-            runs[-1].append(eqn)
-        else:
-            runs.append([eqn])
-        last = line
-    if len(runs) <= limit:
-        return runs
-    size = -(-len(eqns) // limit)
-    return [list(eqns[i : i + size]) for i in range(0, len(eqns), size)]
 
 
 def build_graph(
@@ -489,4 +497,4 @@ def _without_unread_inputs(builder: _Builder) -> Iterator[Node]:
             yield node
 
 
-__all__ = ["NOT_COMPUTED", "Box", "Edge", "Graph", "Node", "build_graph", "fold_runs"]
+__all__ = ["NOT_COMPUTED", "Box", "Edge", "Graph", "Node", "build_graph"]
