@@ -42,6 +42,9 @@ def test_the_packaged_specification_follows_the_checklist():
     assert spec["metadata"]["debugger"] is True
     assert spec["metadata"]["supported_encryption"] == ["curve"]
     assert all(isinstance(value, str) for value in spec["env"].values())
+    # XLA's lines about errors that Python raises as well would stand in the cells.
+    assert spec["env"]["TF_CPP_MIN_LOG_LEVEL"] == "3"
+    assert "-P" in spec["argv"]
 
 
 @pytest.mark.parametrize("side", [32, 64])
