@@ -70,3 +70,27 @@ def test_an_argument_that_was_not_passed_by_position_is_a_type_error():
         pullback.grad(lambda x, y: x * y, argnums=2)(2.0, 3.0)
     with pytest.raises(TypeError, match="not by name"):
         pullback.grad(lambda x: x * 2)(x=2.0)
+
+
+@pytest.mark.parametrize("tangent", [1, True, 1.0])
+def test_tangents_have_the_dtype_of_their_primals(tangent):
+    primal = np.float16(1) if tangent == 1.0 and isinstance(tangent, float) else 1.0
+    with pytest.raises(TypeError, match="must have dtype float"):
+        pullback.jvp(lambda x: x * x, (primal,), (tangent,))
+    with pytest.raises(TypeError, match="must have dtype float"):
+        pullback.linearize(lambda x: x * x, primal)[1](tangent)
+
+
+def test_jacrev_by_integers_gives_zeros():
+    jac = pullback.jacrev(lambda d: d["a"] * d["n"], allow_int=True)({"a": 2.0, "n": jnp.arange(2)})
+    assert jac["a"].tolist() == [0.0, 1.0]
+    assert (jac["n"].dtype, jac["n"].tolist()) == (np.int32, [[0, 0], [0, 0]])
+    assert pullback.jacrev(lambda n: n * 2.0, allow_int=True)(3).tolist() == 0
+
+
+@pytest.mark.parametrize("x64", [False, True])
+def test_gradients_of_numbers_have_their_weak_type(x64):
+    with pullback.enable_x64(x64):
+        assert pullback.grad(lambda x: x * x)(3.0).weak_type
+        assert pullback.grad(lambda x: x * x, holomorphic=True)(3.0 + 1j).weak_type
+        assert not pullback.grad(lambda x: x * x)(jnp.float32(3.0)).weak_type

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from tests.support.oracle import ask, needs_jax
+from oracle import ask, needs_jax
 
 import pullback as jax
 from pullback import lax

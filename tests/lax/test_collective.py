@@ -116,3 +116,8 @@ def test_errors():
         pb.pmap(pb.grad(lambda x: lax.pmax(x, "i")), axis_name="i")(jnp.ones(3))
     with pytest.raises(ValueError, match="psum_scatter"):
         pb.vmap(lambda x: lax.psum_scatter(x, "i"), axis_name="i")(jnp.ones((4, 3)))
+
+
+def test_booleans_are_counted_by_psum():
+    out = pb.vmap(lambda a: lax.psum(a > 0, "i"), axis_name="i")(jnp.arange(3))
+    assert (out.dtype, out.tolist()) == (np.int32, [2, 2, 2])

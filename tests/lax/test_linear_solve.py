@@ -78,3 +78,14 @@ def test_reverse_mode_needs_the_transposed_solution():
 def test_shapes_are_checked():
     with pytest.raises(TypeError, match="matvec must return values like its argument"):
         lax.custom_linear_solve(lambda x: x[:1], jnp.asarray(B), richardson)
+
+
+def test_custom_root_checks_the_structure_that_solve_gives():
+    def root(solve, **options):
+        return lax.custom_root(lambda v: v - 1, 0.0, solve, lambda g, y: y, **options)
+
+    with pytest.raises(TypeError, match="must return a root like initial_guess"):
+        root(lambda f, x: (x, x))
+    with pytest.raises(TypeError, match="must return a pair"):
+        root(lambda f, x: x, has_aux=True)
+    assert [float(v) for v in root(lambda f, x: (x + 1, 7.0), has_aux=True)] == [1.0, 7.0]

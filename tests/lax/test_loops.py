@@ -128,3 +128,31 @@ def test_a_number_as_the_first_carry_takes_the_dtype_of_what_comes_back(dtype):
         lax.fori_loop(0, 3, lambda i, c: c + xs[0], 0),
     ):
         assert (got.dtype, got.weak_type, float(got)) == (xs.dtype, False, 3.0)
+
+
+@pytest.mark.parametrize("stop", [3, np.int32(3)])
+def test_a_mismatch_in_fori_loop_names_its_body_and_value(stop):
+    def body(i, val):
+        return {"a": val["a"] > 0}
+
+    run = pb.jit(lambda n: lax.fori_loop(0, n, body, {"a": 0.0}))
+    static = lambda n: lax.fori_loop(0, n, body, {"a": 0.0})  # noqa: E731
+    for call in (run, static):
+        with pytest.raises(TypeError) as caught:
+            call(stop)
+        text = str(caught.value)
+        assert text.startswith("fori_loop body function (body)")
+        assert "  val['a'] has type f32[] going in but bool[] coming out" in text
+
+
+def test_a_leaf_that_becomes_a_container_is_named():
+    with pytest.raises(TypeError, match=r"carry c \(first\).*at the root, a leaf .* a tuple of 2"):
+        lax.fori_loop(0, 3, lambda i, c: (c, c), 0.0)
+    with pytest.raises(TypeError, match=r"at \[1\], a leaf .* against a tuple of 2"):
+        lax.scan(lambda c, _: ((c[0], (c[1], c[1])), None), (0.0, 1.0), None, length=2)
+    with pytest.raises(TypeError, match=r"at the root, a leaf .* against a tuple of 2"):
+        lax.cond(True, lambda v: (v, v), lambda v: v, 1.0)
+
+
+def test_map_with_batch_size_zero_is_unbatched():
+    assert lax.map(lambda v: 2 * v, np.arange(3.0), batch_size=0).tolist() == [0.0, 2.0, 4.0]

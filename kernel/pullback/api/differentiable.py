@@ -146,11 +146,11 @@ def check_tangents(
     for i, (p, t) in enumerate(zip(primal_avals, leaves, strict=True)):
         want = tangent_aval(p)
         if getattr(t, "dtype", None) == dtypes.float0:
-            given_shape, given_dtype, weak = t.shape, dtypes.float0, False
+            given_shape, given_dtype = t.shape, dtypes.float0
         else:
             given = typeof(t)
-            given_shape, given_dtype, weak = given.shape, given.dtype, given.weak_type
-        if given_dtype != want.dtype and not (weak and dtypes.is_inexact(want.dtype)):
+            given_shape, given_dtype = given.shape, given.dtype
+        if given_dtype != want.dtype:
             raise TypeError(
                 f"{what}: the tangent of {p.str_short()} at "
                 f"{pytree.leaf_path(primal_tree, i)} must have dtype "

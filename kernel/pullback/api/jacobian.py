@@ -18,6 +18,7 @@ from pullback.core import dtypes, errors, pytree
 from pullback.core.aval import typeof
 from pullback.core.source import api_boundary
 from pullback.lax import shape as lax_shape
+from pullback.lax.fill import full
 from pullback.lax.slice import split
 
 
@@ -76,13 +77,23 @@ def jacrev(
         for y in out_leaves:
             _check_jacobian_output(y, "jacrev", holomorphic)
         in_leaves, in_tree = pytree.tree_flatten(varied[0] if single else varied)
-        stacked = vmap(lambda *cts: pull.flat(cts))(*_basis(out_leaves)) if out_leaves else []
-        columns = [_blocks(b, out_leaves, 0) for b in stacked]
+        whole = [not dtypes.is_inexact(typeof(x).dtype) for x in in_leaves]
+        stacked: Any = [None] * len(in_leaves)
+        if out_leaves and not all(whole):
+            pulled = vmap(
+                lambda *cts: [
+                    None if w else ct for w, ct in zip(whole, pull.flat(cts), strict=True)
+                ]
+            )
+            stacked = pulled(*_basis(out_leaves))
+        columns = [None if b is None else _blocks(b, out_leaves, 0) for b in stacked]
         rows = [
             pytree.tree_unflatten(
                 in_tree,
                 [
-                    lax_shape.reshape(column[k], (*np.shape(y), *np.shape(x)))
+                    _zero_block(y, x)
+                    if column is None
+                    else lax_shape.reshape(column[k], (*np.shape(y), *np.shape(x)))
                     for column, x in zip(columns, in_leaves, strict=True)
                 ],
             )
@@ -92,6 +103,11 @@ def jacrev(
         return (jac, aux[0]) if has_aux else jac
 
     return jacobian
+
+
+def _zero_block(y: Any, x: Any) -> Any:
+    """The derivative by an integer argument, as in JAX: zeros of the argument's dtype."""
+    return full((*np.shape(y), *np.shape(x)), 0, typeof(x).dtype)
 
 
 def _check_jacobian_output(y: Any, what: str, holomorphic: bool) -> None:

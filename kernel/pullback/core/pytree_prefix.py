@@ -104,13 +104,30 @@ def _node_text(kind: type, size: int, keys: Any) -> str:
 
 
 def mismatch(
-    first: Any, second: Any, is_leaf: Callable[[Any], bool] | None = None, path: KeyPath = ()
+    first: Any,
+    second: Any,
+    is_leaf: Callable[[Any], bool] | None = None,
+    path: KeyPath = (),
+    *,
+    exact: bool = False,
 ) -> str | None:
-    """Where and how `second` lacks the structure of `first`, as text; None if it has it."""
+    """Where and how `second` lacks the structure of `first`, as text; None if it has it.
+
+    Args:
+        first: a pytree.
+        second: a pytree; where `first` has a leaf it may have anything, unless `exact`.
+        is_leaf: what counts as a leaf of `first`.
+        path: where both stand, for the text.
+        exact: leaves of `first` must be leaves of `second`.
+    """
     here = registry.flatten_one_level(first)
-    if here is None or (is_leaf is not None and is_leaf(first)):
-        return None
     at = f"at {keystr(path)}" if path else "at the root"
+    if here is None or (is_leaf is not None and is_leaf(first)):
+        there = registry.flatten_one_level(second) if exact else None
+        if there is None:
+            return None
+        found = _node_text(type(second), len(list(there[0])), second)
+        return f"{at}, a leaf ({type(first).__qualname__}) against {found}."
     there = registry.flatten_one_level(second)
     children, metadata = list(here[0]), here[1]
     if there is None or type(first) is not type(second):
@@ -130,7 +147,7 @@ def mismatch(
         return f"{at}, {type(first).__qualname__} with metadata {metadata!r} against {there[1]!r}."
     pairs = flatten_one_level_with_keys(first)[0]
     for (key, child), other in zip(pairs, others, strict=True):
-        found = mismatch(child, other, is_leaf, (*path, key))
+        found = mismatch(child, other, is_leaf, (*path, key), exact=exact)
         if found is not None:
             return found
     return None

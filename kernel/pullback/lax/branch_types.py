@@ -43,6 +43,7 @@ def check_branches(
             how = pytree.mismatch(
                 pytree.tree_unflatten(tree, list(avals)),
                 pytree.tree_unflatten(other_tree, list(other_avals)),
+                exact=True,
             )
             raise TypeError(
                 f"{head}\nThe results of {first} and {name} have different structures: "

@@ -51,12 +51,18 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
         axis_index_groups: lists of instance numbers that are summed among themselves.
 
     Returns:
-        A pytree like `x`.
+        A pytree like `x`; booleans are counted (int32).
     """
     if isinstance(x, bool | int | float | complex):
         size = axis_size(axis_name)
         return x * (size if axis_index_groups is None else len(axis_index_groups[0]))
+    x = pytree.tree_map(_countable, x)
     return _over_tree(psum_p, x, axis_name, axis_index_groups)
+
+
+def _countable(x: Any) -> Any:
+    """Booleans as integers, to be summed."""
+    return convert(x, np.dtype(np.int32), False) if typeof(x).dtype == np.bool_ else x
 
 
 def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:

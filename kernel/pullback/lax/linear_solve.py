@@ -304,6 +304,19 @@ def custom_root(
     n_consts = len(value.consts)
     solution = trace_function(lambda guess: solve(f, guess), in_tree, avals, "solve")
 
+    dummy = pytree.tree_unflatten(solution.out_tree, solution.out_avals)
+    if has_aux and not (isinstance(dummy, tuple | list) and len(dummy) == 2):
+        raise TypeError(
+            "custom_root: with has_aux, solve must return a pair (root, auxiliary values), got "
+            f"{solution.out_tree}."
+        )
+    found = pytree.tree_structure(dummy[0]) if has_aux else solution.out_tree
+    if found != tree:
+        raise TypeError(
+            f"custom_root: solve() must return a root like initial_guess: expected {tree}, "
+            f"got {found}.\nInstead: with has_aux=True it returns (root, auxiliary values)."
+        )
+
     def flat(*args: Any) -> list[Any]:
         return eval_jaxpr(solution.jaxpr, (), *args[n_consts:])
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pullback.core import dtypes, pytree
@@ -51,12 +52,36 @@ def _promoted(x: Any, aval: ShapedArray, out: ShapedArray) -> Any:
     return x
 
 
-def argument_name(fun: Callable[..., Any], default: str = "carry") -> str:
-    """The name of a function's first parameter."""
+def argument_name(fun: Callable[..., Any], position: int = 0, default: str = "carry") -> str:
+    """The name of a function's parameter."""
     try:
-        return next(iter(inspect.signature(fun).parameters))
-    except (TypeError, ValueError, StopIteration):
+        return list(inspect.signature(fun).parameters)[position]
+    except (TypeError, ValueError, IndexError):
         return default
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FoldedBody:
+    """The body of a loop that carries more than its user knows of: counters, before the value.
+
+    Attributes:
+        run: what the loop calls.
+        original: the user's function, of a counter and the value.
+        where: the loop that the user called.
+        n_counters: how many leaves the carry has before the user's value.
+    """
+
+    run: Callable[..., Any]
+    original: Callable[..., Any]
+    where: str
+    n_counters: int
+
+    @property
+    def __name__(self) -> str:
+        return function_name(self.original)
+
+    def __call__(self, *args: Any) -> Any:
+        return self.run(*args)
 
 
 def check_carry(
@@ -80,15 +105,21 @@ def check_carry(
     Raises:
         TypeError: naming each leaf that differs by key path, with both types.
     """
+    position = 0
+    if isinstance(body, FoldedBody):
+        n = body.n_counters
+        where, body, position = body.where, body.original, 1
+        in_tree, out_tree = (pytree.treedef_children(t)[n] for t in (in_tree, out_tree))
+        in_avals, out_avals = in_avals[n:], out_avals[n:]
     head = (
         f"{where} body function ({function_name(body)}) carry input and carry output must have "
         "equal types, but they differ:"
     )
-    root = argument_name(body)
+    root = argument_name(body, position)
     if in_tree != out_tree:
         first = pytree.tree_unflatten(in_tree, list(in_avals))
         second = pytree.tree_unflatten(out_tree, list(out_avals))
-        how = pytree.mismatch(first, second) or f"{in_tree} against {out_tree}."
+        how = pytree.mismatch(first, second, exact=True) or f"{in_tree} against {out_tree}."
         raise TypeError(
             f"{head}\nThe carry {root} (first) and the result (second) have different structures: "
             f"{how}\nInput:  {in_tree}\nOutput: {out_tree}\n"

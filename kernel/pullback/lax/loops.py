@@ -20,7 +20,7 @@ from pullback.lax.convert import convert
 from pullback.lax.elementwise import add_p
 from pullback.lax.inner import TracedFunction, function_name, leaf_paths, trace_function
 from pullback.lax.loop_parts import split_at
-from pullback.lax.loop_types import check_carry, promote_carry
+from pullback.lax.loop_types import FoldedBody, check_carry, promote_carry
 from pullback.lax.scan import scan_p
 from pullback.lax.shape import reshape
 from pullback.lax.slice import concatenate, index_in_dim, slice_in_dim
@@ -218,7 +218,7 @@ def fori_loop(
         trips = max(0, bounds[1] - bounds[0])
         # The index has the weak type of Python integers, and so leaves the dtypes of the values.
         (_, out), _ = scan(
-            _named(lambda carry, _: (step(carry), None), body_fun),
+            FoldedBody(lambda carry, _: (step(carry), None), body_fun, "fori_loop", 1),
             (bounds[0], init_val),
             None,
             length=trips,
@@ -233,7 +233,7 @@ def fori_loop(
     start, stop = convert(lower, dtype, typeof(lower).weak_type), convert(upper, dtype, False)
     _, _, out = while_loop(
         lambda carry: lt_p.bind(carry[0], carry[1]),
-        _named(lambda carry: _fori_step(step, carry), body_fun),
+        FoldedBody(lambda carry: _fori_step(step, carry), body_fun, "fori_loop", 2),
         (start, stop, init_val),
     )
     return out
@@ -280,12 +280,12 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     Args:
         f: function of one slice.
         xs: pytree of arrays whose leading axes have one size.
-        batch_size: how many slices to compute at once (vectorised).
+        batch_size: how many slices to compute at once (vectorised); None or 0 is one at a time.
 
     Returns:
         The results, stacked.
     """
-    if batch_size is None:
+    if not batch_size:
         return scan(_named(lambda _, x: (None, f(x)), f), None, xs)[1]
     leaves, tree = pytree.tree_flatten(xs)
     n = _scan_length(leaves, tree, None)
