@@ -46,9 +46,18 @@ def test_every_magic_has_help_with_an_example(session, name):
         ("%graph f(x) --stage ", {"jaxpr", "linear", "stablehlo", "hlo"}),
         ("%%jit --d", {"--donate", "--device"}),
         ("%timing f(x) --", {"--repeats"}),
+        ("%grad f(x) --wrt weig", {"weights"}),
+        ("%grad f(x) --wrt weights,bi", {"bias"}),
+        ("%%grad --wrt bi", {"bias"}),
+        ("%%jit --static ", {"bias", "weights"}),
+        ("%%jit --device ", {"cpu:0"}),
+        ("%%jit --device cpu:", {"0"}),
+        ("%grad weig", {"weights"}),
+        ("%graph loss(weig", {"weights"}),
     ],
 )
-def test_options_complete_with_tab(session, code, expected):
+def test_options_and_names_complete_with_tab(session, code, expected):
+    session.ok("weights = w; bias = 1.0")
     session.shell.Completer.use_jedi = False
     with provisionalcompleter():
         found = {c.text for c in session.shell.Completer.completions(code, len(code))}

@@ -1,4 +1,4 @@
-"""What Tab and `?` say: options of magics, public modules, shape, dtype and device of arrays.
+"""What Tab and `?` say: options of magics and their values, public modules, shape, dtype and device of arrays.
 
 Builds on IPython's completer (matcher API v2) and inspector; tested in
 tests/kernel/test_completion.py.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 from IPython.core import oinspect
@@ -22,6 +23,7 @@ from IPython.core.completerlib import module_completion
 
 from pullback.ipython.array_display import device_text
 from pullback.ipython.jax_alias import JaxView
+from pullback.xla import client
 from pullback.xla.array import Array
 
 
@@ -62,6 +64,32 @@ def _parser_of(shell: Any, line: str) -> argparse.ArgumentParser | None:
     return getattr(function, "parser", None)
 
 
+def _values_of(action: argparse.Action, line: str, namespace: Mapping[str, object]) -> list[str]:
+    """What may stand after an option: its choices, names of the user's, or devices."""
+    if action.choices:
+        return [str(choice) for choice in action.choices]
+    if action.metavar in ("NAMES", "WHAT"):
+        return [
+            name
+            for name, value in namespace.items()
+            if not isinstance(value, ModuleType) and not callable(value)
+        ]
+    if action.metavar == "D":
+        after_colon = line.split()[-1].partition(":")[1]
+        return [str(d.id) if after_colon else f"{d.platform}:{d.id}" for d in client.devices()]
+    return []
+
+
+def _own_names(shell: Any) -> dict[str, object]:
+    """The user's names, without those that the shell keeps for itself."""
+    hidden = shell.user_ns_hidden
+    return {
+        name: value
+        for name, value in shell.user_ns.items()
+        if not name.startswith("_") and hidden.get(name, hidden) is not value
+    }
+
+
 def option_matcher(shell: Any) -> Callable[[CompletionContext], SimpleMatcherResult]:
     """A matcher for the options of magics declared by `magic_arguments`.
 
@@ -83,18 +111,20 @@ def option_matcher(shell: Any) -> Callable[[CompletionContext], SimpleMatcherRes
             words.pop()
         token = context.token
         previous = words[-1] if words else ""
-        for action in parser._actions:
-            if previous in action.option_strings and action.choices:
-                found = [str(choice) for choice in action.choices]
-                kind = "value"
-                break
-        else:
-            if not token.startswith("-"):
-                return {"completions": [], "suppress": False}
+        asked = [action for action in parser._actions if previous in action.option_strings]
+        if asked and asked[0].nargs != 0:
+            found = _values_of(asked[0], line, _own_names(shell))
+            kind = "value"
+        elif token.startswith("-"):
             found = [text for action in parser._actions for text in action.option_strings]
             kind = "option"
+        elif token.isidentifier() and any(a.dest == "expression" for a in parser._actions):
+            found = list(_own_names(shell))
+            kind = "instance"
+        else:
+            found, kind = [], ""
         matches = [SimpleCompletion(text, type=kind) for text in found if text.startswith(token)]
-        return {"completions": matches, "suppress": bool(matches)}
+        return {"completions": matches, "suppress": bool(matches) and kind != "instance"}
 
     return complete_options
 
