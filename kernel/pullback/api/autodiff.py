@@ -38,7 +38,11 @@ from pullback.xla.array import Array
 
 def _one(aval: ShapedArray) -> Any:
     """The cotangent 1 of a scalar result."""
-    return 1.0 if aval.weak_type and aval.dtype == np.float32 else aval.dtype.type(1)
+    if aval.weak_type:
+        one = dtypes.weak_kind(aval.dtype)(1)
+        if typeof(one) == aval:
+            return one
+    return aval.dtype.type(1)
 
 
 @api_boundary

@@ -166,7 +166,7 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
         if len(shape) < 2:
             raise ValueError("orthogonal initializer requires at least a 2D shape")
         n_rows, n_cols = shape[column_axis], math.prod(shape) // shape[column_axis]
-        wide = n_rows < n_cols
+        wide = n_rows <= n_cols
         a = random.normal(key, (n_cols, n_rows) if wide else (n_rows, n_cols), found)
         q, r = jnp.linalg.qr(a)
         q = q * jnp.broadcast_to(jnp.expand_dims(jnp.sign(jnp.diag(r)), -2), q.shape)
@@ -186,7 +186,7 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
             raise ValueError("delta orthogonal initializer requires a 3D, 4D or 5D shape")
         if shape[-1] < shape[-2]:
             raise ValueError("`fan_in` must be less or equal than `fan_out`")
-        q = orthogonal(scale, column_axis, found)(key, (shape[-1], shape[-1]))[: shape[-2], :]
+        q = orthogonal(scale, column_axis, found)(key, shape[-2:])
         centre = tuple((k - 1) // 2 for k in shape[:-2])
         return jnp.zeros(shape, found).at[centre].set(q)
 
