@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
@@ -126,3 +128,16 @@ def test_names_of_a_package_complete_without_its_files(kernel):
     for code in ("jnp.", "jax.lax."):
         found = set(kernel.ask("complete", code, len(code))["matches"])
         assert "sin" in found and not {"annotations", "Any", "elementwise", "sorting"} & found
+
+
+@pytest.mark.parametrize("decorator", ["jax.jit", "jax.custom_jvp", "jax.custom_vjp", "jax.vmap"])
+def test_help_of_a_wrapped_function_is_the_function_s(kernel, decorator):
+    code = f"import jax\n@{decorator}\ndef half(x, by=2):\n    '''Half of x.'''\n    return x / by"
+    kernel.run(code)
+    text = kernel.ask("inspect", "half", 4)["data"]["text/plain"]
+    text = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    assert re.search(r"Signature:\s+half\(x, by=2\)", text) and "Half of x." in text
+    for other in ("Call signature", "String form", "Class docstring", "Init docstring"):
+        assert other not in text
+    text = kernel.ask("inspect", "half", 4, 1)["data"]["text/plain"]
+    assert "return" in text

@@ -201,13 +201,31 @@ def _is_array(value: object) -> bool:
     return type(value) is Array
 
 
+# What IPython's inspector says of the object that stands around a function.
+_OF_THE_WRAPPER = ("call_def", "call_docstring", "class_docstring", "init_docstring", "string_form")
+
+
+def _is_wrapped_function(value: object) -> bool:
+    """Whether a transformation of ours made the callable of a function, whose help says it all."""
+    kind = type(value)
+    is_ours = kind.__module__.partition(".")[0] == "pullback" or kind.__name__ == "PjitFunction"
+    is_instance = is_ours and callable(value) and not isinstance(value, type | ModuleType)
+    return is_instance and bool(getattr(value, "__doc__", None) or hasattr(value, "__wrapped__"))
+
+
 class ArrayInspector(oinspect.Inspector):
-    """IPython's inspector, which for an array says shape, dtype, device and size."""
+    """IPython's inspector, which for an array says shape, dtype, device and size.
+
+    Of a function that is compiled or has a derivative of its own it says what the function says.
+    """
 
     def info(self, obj: Any, oname: str = "", info: Any = None, detail_level: int = 0) -> Any:
         """The fields that `name?` and Shift-Tab show."""
         if not _is_array(obj):
-            return super().info(obj, oname, info, detail_level)
+            fields = super().info(obj, oname, info, detail_level)
+            if _is_wrapped_function(obj):
+                fields.update(dict.fromkeys(_OF_THE_WRAPPER))
+            return fields
         facts = array_facts(obj)
         fields = super().info(facts if obj.is_deleted() else obj, oname, info, detail_level)
         fields.update(type_name=facts, docstring="", class_docstring=None, init_docstring=None)
