@@ -15,8 +15,8 @@ def test_orthogonal_of_a_square_shape_is_that_of_jax():
         key = random.key(3)
         square = nn.initializers.orthogonal()(key, (2, 2))
         kernel = nn.initializers.delta_orthogonal()(key, (3, 3, 2, 2))
-    np.testing.assert_allclose(square, want, rtol=1e-5)
         wide = nn.initializers.delta_orthogonal()(key, (1, 2, 3))
+    np.testing.assert_allclose(square, want, rtol=1e-5)
     np.testing.assert_allclose(kernel[1, 1], want, rtol=1e-5)
     np.testing.assert_allclose(wide[0, 1], [0.1719058, 0.7979221, 0.5777274], rtol=1e-5)
 
