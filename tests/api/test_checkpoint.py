@@ -147,3 +147,87 @@ def test_layers_of_one_program_are_lowered_once():
         return lowered.as_text().count("func.func private")
 
     assert n_functions(8) == n_functions(3) <= 5
+
+
+def rnn(w, xs):
+    def step(h, x):
+        z = checkpoint_name(h @ w, "z")
+        h = jnp.tanh(z + x)
+        return h, jnp.sin(h)
+
+    h, ys = lax.scan(step, jnp.zeros(3), xs)
+    return (h * ys.sum(0)).sum()
+
+
+def nested_loops(w, xs):
+    def outer(c, x):
+        inner = pb.jit(lambda c: jnp.tanh(c @ w))
+        c, _ = lax.scan(lambda c, _: (inner(c) + x, None), c, None, length=2)
+        return c, c
+
+    return lax.scan(outer, jnp.ones(3), xs)[1].sum()
+
+
+def _count(jaxpr, names, found=None):
+    found = dict.fromkeys(names, 0) if found is None else found
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name in found:
+            found[eqn.primitive.name] += 1
+        for value in eqn.params.values():
+            for inner in value if isinstance(value, tuple | list) else (value,):
+                inner = getattr(inner, "jaxpr", inner)
+                if hasattr(inner, "eqns"):
+                    _count(inner, names, found)
+    return found
+
+
+# As the real jax has them: products and tanh of forward, recomputation and backward together.
+IN_LOOPS = {
+    "none": (4, 2),
+    "nothing": (4, 2),
+    "everything": (3, 1),
+    "dots": (3, 2),
+    "except names": (3, 1),
+}
+
+
+@pytest.mark.parametrize("name", IN_LOOPS)
+@pytest.mark.parametrize("fun", [rnn, nested_loops])
+def test_a_policy_is_applied_in_the_body_of_a_scan(fun, name):
+    xs = jnp.stack([X[0], X[1], X[0] - X[1]])
+    gradient = pb.grad(pb.checkpoint(fun, policy=POLICIES[name]))
+    np.testing.assert_allclose(gradient(W, xs), pb.grad(fun)(W, xs), rtol=1e-4, atol=1e-5)
+    jaxpr = pb.make_jaxpr(gradient)(W, xs).jaxpr
+    check_jaxpr(jaxpr)
+    found = _count(jaxpr, ("dot_general", "tanh"))
+    assert tuple(found.values()) == IN_LOOPS[name]
+
+
+def test_names_in_the_body_of_a_scan():
+    xs = jnp.stack([X[0], X[1]])
+    policy = policies.save_only_these_names("z")
+    jaxpr = pb.make_jaxpr(pb.grad(pb.checkpoint(rnn, policy=policy)))(W, xs).jaxpr
+    assert _count(jaxpr, ("dot_general",)) == {"dot_general": 3}
+
+
+def test_policies_in_loops_under_other_transformations():
+    xs = jnp.stack([X[0], X[1]])
+    kept = pb.checkpoint(rnn, policy=policies.dots_saveable)
+    np.testing.assert_allclose(
+        pb.hessian(kept)(W, xs), pb.hessian(rnn)(W, xs), rtol=1e-3, atol=1e-4
+    )
+    several = jnp.stack([xs, 2 * xs])
+    np.testing.assert_allclose(
+        pb.vmap(pb.grad(kept), (None, 0))(W, several),
+        pb.vmap(pb.grad(rnn), (None, 0))(W, several),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+
+    def reverse(w, xs):
+        return lax.scan(lambda c, x: (jnp.tanh(c @ w) * x, None), xs[0], xs, reverse=True)[0].sum()
+
+    kept = pb.checkpoint(reverse, policy=policies.dots_saveable)
+    np.testing.assert_allclose(
+        pb.grad(kept, (0, 1))(W, xs)[1], pb.grad(reverse, (0, 1))(W, xs)[1], rtol=1e-4, atol=1e-5
+    )

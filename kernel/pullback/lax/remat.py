@@ -9,7 +9,6 @@ Builds on core/call.py. Tested in tests/api/test_checkpoint.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +16,13 @@ from pullback.core import pytree
 from pullback.core.aval import ShapedArray
 from pullback.core.batching import AxisData
 from pullback.core.call import batch_jaxpr, cached, closed_jaxpr, jit_p, jvp_jaxpr, linearize_jaxpr
-from pullback.core.jaxpr import Eqn, Jaxpr, Literal, Var, dce_jaxpr, dce_rules, eval_jaxpr
+from pullback.core.jaxpr import Eqn, Jaxpr, dce_jaxpr, dce_rules, eval_jaxpr
 from pullback.core.jvp import Zero, zero_of
 from pullback.core.tracer import Primitive
 from pullback.core.transpose import backward_pass, is_undefined
 from pullback.lax.loop_parts import pick
+from pullback.lax.remat_policy import Policy, cut_at, inlined, open_loops
 
-Policy = Callable[..., Any]
 # Programs of fewer equations are written in place: a call would not make anything shorter.
 _WORTH_A_CALL = 16
 
@@ -95,45 +94,6 @@ def optimization_barrier(operand: Any) -> Any:
     return pytree.tree_unflatten(tree, optimization_barrier_p.bind(*leaves) if leaves else [])
 
 
-# What a policy saves.
-
-
-def _saved_by(policy: Policy, eqn: Eqn) -> bool:
-    return bool(policy(eqn.primitive, *[v.aval for v in eqn.invars], **eqn.params))
-
-
-def inlined(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr with the jitted calls in it written out, so that a policy sees their operations."""
-    if not any(e.primitive is jit_p for e in jaxpr.eqns):
-        return jaxpr
-
-    def make() -> Jaxpr:
-        eqns: list[Eqn] = []
-        env: dict[Any, Any] = {}
-
-        def read(atom: Any) -> Any:
-            return atom if type(atom) is Literal else env.get(atom, atom)
-
-        for eqn in jaxpr.eqns:
-            operands = [read(v) for v in eqn.invars]
-            if eqn.primitive is not jit_p:
-                eqns.append(Eqn(eqn.primitive, operands, eqn.outvars, eqn.params, eqn.source))
-                continue
-            inner = inlined(eqn.params["jaxpr"])
-            local: dict[Any, Any] = dict(zip(inner.invars, operands, strict=True))
-            for e in inner.eqns:
-                outvars = [Var(v.aval) for v in e.outvars]
-                invars = [v if type(v) is Literal else local[v] for v in e.invars]
-                eqns.append(Eqn(e.primitive, invars, outvars, e.params, e.source))
-                local.update(zip(e.outvars, outvars, strict=True))
-            results = [v if type(v) is Literal else local[v] for v in inner.outvars]
-            env.update(zip(eqn.outvars, results, strict=True))
-        outvars = [read(v) for v in jaxpr.outvars]
-        return Jaxpr((), jaxpr.invars, outvars, eqns, jaxpr.debug_name)
-
-    return cached(jaxpr, ("inlined",), make)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Plan:
     """How a checkpointed function is split.
@@ -162,22 +122,13 @@ def _make_plan(jaxpr: Jaxpr, nonzero: tuple[bool, ...], policy: Policy | None) -
     split = linearize_jaxpr(inlined(jaxpr) if policy is not None else jaxpr, nonzero)
     known = split.known
     n_lead = len(split.known_consts)
-    saveable: list[Any] = []
     if policy is not None:
         known = inlined(known)
-        for eqn in known.eqns:
-            if _saved_by(policy, eqn):
-                saveable += eqn.outvars
-    residuals, consts = _residual_atoms(split, known, n_lead)
-    recompute = Jaxpr((), known.invars, residuals, known.eqns, known.debug_name)
-    cut, needed_saved = _cut_at(recompute, saveable)
-    forward = Jaxpr(
-        (),
-        known.invars,
-        [*known.outvars[: split.n_outs], *needed_saved],
-        known.eqns,
-        known.debug_name,
-    )
+    opened = open_loops(known, policy)
+    residuals, consts = _residual_atoms(split, opened.again, n_lead)
+    recompute = opened.again.replace(outvars=residuals)
+    cut, needed_saved = cut_at(recompute, opened.saveable)
+    forward = opened.once.replace(outvars=[*known.outvars[: split.n_outs], *needed_saved])
     forward, _ = dce_jaxpr(forward, [True] * len(forward.outvars), keep_inputs=True)
     needed, kept = dce_jaxpr(cut, [True] * len(cut.outvars))
     linear = _linear_program(split, needed, len(consts))
@@ -193,27 +144,6 @@ def _residual_atoms(split: Any, known: Jaxpr, n_lead: int) -> tuple[list[Any], l
         else:
             atoms.append(known.invars[n_lead + at] if kind == "arg" else known.outvars[at])
     return atoms, consts
-
-
-def _cut_at(jaxpr: Jaxpr, saveable: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
-    """The jaxpr with saved values as further inputs, and those of them that are used."""
-    given = set(saveable)
-    eqns = [e for e in jaxpr.eqns if not all(v in given for v in e.outvars)]
-    fresh = [
-        Eqn(
-            e.primitive,
-            e.invars,
-            [Var(v.aval) if v in given else v for v in e.outvars],
-            e.params,
-            e.source,
-        )
-        for e in eqns
-    ]
-    whole = Jaxpr((), [*jaxpr.invars, *saveable], jaxpr.outvars, fresh, jaxpr.debug_name)
-    small, kept = dce_jaxpr(whole, [True] * len(whole.outvars), keep_inputs=False)
-    used = [v for v, k in zip(saveable, kept[len(jaxpr.invars) :], strict=True) if k]
-    cut = Jaxpr((), [*jaxpr.invars, *used], small.outvars, small.eqns, jaxpr.debug_name)
-    return cut, used
 
 
 def _linear_program(split: Any, needed: Jaxpr, n_consts: int) -> Jaxpr:
