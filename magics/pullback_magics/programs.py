@@ -6,6 +6,7 @@ Builds on inputs.py, captured.py and the engine's stages. Tested in tests/magics
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import sys
 import time
@@ -18,7 +19,15 @@ from pullback.api.jit import jit
 from pullback.core import pytree
 from pullback.core.tracer import Tracer
 from pullback.views.timeline import block
-from pullback_magics.captured import Snapshot, Token, attributes, changes, snapshot, token
+from pullback_magics.captured import (
+    Snapshot,
+    Token,
+    attributes,
+    changes,
+    plain_function,
+    snapshot,
+    token,
+)
 from pullback_magics.cells import LAST, Cell, cell_function, settle, shared_cells
 from pullback_magics.inputs import Inputs, donated_numbers, gather_inputs, mutated, signature, why
 from pullback_magics.targets import has_leaves, is_array
@@ -160,8 +169,12 @@ class CellProgram:
             fixed = [None if t else x for x, t in zip(flat, traced, strict=True)]
             if all(isinstance(x, _PLAIN) for x in fixed):
                 cells = {}  # no function survives to share them
-            shape[:] = [tree, traced, fixed, list(kept), cells]
-            return [x for x, t in zip(flat, traced, strict=True) if t]
+            inner = traced_cells(fixed, cells.values())
+            shape[:] = [tree, traced, fixed, list(kept), cells, inner]
+            return [
+                *(x for x, t in zip(flat, traced, strict=True) if t),
+                *(c.cell_contents for c in inner),
+            ]
 
         taken = snapshot(inputs.watched, namespace)
         key, tokens = signature(inputs), [token(value) for _, value in inputs.fixed]
@@ -174,11 +187,13 @@ class CellProgram:
         seconds["trace"] = time.perf_counter() - start
         lowered = _clock(seconds, "lower", lambda: traced.lower(device=device))
         compiled = _clock(seconds, "compile", lowered.compile)
-        tree, is_traced, fixed, order, shared = shape
+        tree, is_traced, fixed, order, shared, inner = shape
 
         def rebuild(outs: Sequence[Any]) -> dict[str, Any]:
             given = iter(outs)
             leaves = [next(given) if t else x for t, x in zip(is_traced, fixed, strict=True)]
+            for variable in inner:  # what functions among the values have captured
+                variable.cell_contents = next(given)
             found = pytree.tree_unflatten(tree, leaves)
             return {n: found[n] for n in order}
 
@@ -210,6 +225,32 @@ def _tracers(namespace: dict[str, Any]) -> dict[str, Tracer]:
     return {n: v for n, v in [*namespace.items()] if isinstance(v, Tracer)}
 
 
+def traced_cells(values: Sequence[Any], known: Iterable[CellType]) -> list[CellType]:
+    """Variables with traced values that functions among the values have captured.
+
+    Args:
+        values: what the cell gives.
+        known: variables that are settled otherwise.
+    """
+    seen = {id(c) for c in known}
+    found = []
+    todo = [f for f in map(plain_function, values) if f is not None]
+    while todo:
+        for variable in todo.pop().__closure__ or ():
+            if id(variable) in seen:
+                continue
+            seen.add(id(variable))
+            try:
+                held = variable.cell_contents
+            except ValueError:  # not bound yet
+                continue
+            if isinstance(held, Tracer):
+                found.append(variable)
+            else:
+                todo += [f for f in (plain_function(held),) if f is not None]
+    return found
+
+
 def holders(names: Iterable[str], values: Sequence[Any], namespace: dict[str, Any]) -> list[str]:
     """What of the user's holds traced values after tracing: constants and classes of the cell."""
     found = []
@@ -218,6 +259,8 @@ def holders(names: Iterable[str], values: Sequence[Any], namespace: dict[str, An
         label = name or getattr(value, "__name__", type(value).__name__)
         if isinstance(value, type) and value.__module__ == "__main__":
             held = dict(vars(value))
+        if isinstance(value, functools.partial):
+            held = {"args": [*value.args], "keywords": value.keywords}
         if type(value) in (dict, list):
             held = {"": value} if has_leaves(value) else value
         found += [

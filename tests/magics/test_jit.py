@@ -200,6 +200,20 @@ def test_functions_that_share_names_with_the_cell_see_its_arrays(session):
     np.testing.assert_allclose(session.ok("uses(0.0)").value, [3.2, 4.4, 5.6], rtol=1e-6)
 
 
+def test_functions_made_by_functions_of_the_cell_see_arrays(session):
+    cell = "%%jit\ndef outer(a):\n    def inner(b): return a + b\n    return inner\nf = outer(x * 2)\nf(w)"
+    session.ok(cell)
+    np.testing.assert_allclose(session.ok("f(0.0)").value, [2.0, 4.0, 6.0])
+    session.ok("x = x + 1")
+    assert "cache hit" in session.ok(cell).out
+    np.testing.assert_allclose(session.ok("f(0.0)").value, [4.0, 6.0, 8.0])
+
+
+def test_partials_that_keep_traced_values_are_pointed_out(session):
+    ran = session.ok("%%jit\nimport functools\ng = functools.partial(jnp.dot, w)\ng(x)")
+    assert "note: partial.args holds values of the tracing" in ran.out
+
+
 def test_printing_is_said_to_happen_while_tracing(session):
     cell = "%%jit\nprint('hello')\nx * 2"
     first = session.ok(cell)
