@@ -7,6 +7,7 @@ import pytest
 
 import pullback
 import pullback.numpy as jnp
+from pullback import lax, nn
 
 
 @pullback.custom_vjp
@@ -94,3 +95,23 @@ def test_gradients_of_numbers_have_their_weak_type(x64):
         assert pullback.grad(lambda x: x * x)(3.0).weak_type
         assert pullback.grad(lambda x: x * x, holomorphic=True)(3.0 + 1j).weak_type
         assert not pullback.grad(lambda x: x * x)(jnp.float32(3.0)).weak_type
+
+
+@pytest.mark.parametrize("argument", [0.5, np.float32(0.5)])
+@pytest.mark.parametrize(
+    "fun",
+    [
+        lambda x: x,
+        lambda x: jnp.where(x > 0, jnp.sqrt(x), 0.0),
+        lambda x: lax.cond(x > 0, jnp.sin, jnp.cos, x),
+        lambda x: lax.scan(lambda c, y: (jnp.sin(c) * y, c), x, jnp.arange(3.0))[0],
+        lambda x: jnp.sum(pullback.vmap(pullback.jit(lambda y: jnp.sin(y) * x))(jnp.arange(3.0))),
+        nn.relu,
+    ],
+)
+def test_gradients_have_the_weak_type_of_the_argument(fun, argument):
+    weak = type(argument) is float
+    for _ in range(3):  # from the third call on, eager gradients run as one program
+        assert pullback.grad(fun)(argument).weak_type == weak
+    assert pullback.jit(pullback.grad(fun))(argument).weak_type == weak
+    assert pullback.vjp(fun, argument)[1](fun(argument))[0].weak_type == weak

@@ -32,6 +32,7 @@ from pullback.core.source import api_boundary
 from pullback.core.stage import trace_to_jaxpr
 from pullback.core.tracer import eval_trace, state
 from pullback.core.transpose import UndefinedPrimal, backward_pass
+from pullback.lax.convert import convert
 from pullback.xla.arguments import scalar_array
 from pullback.xla.array import Array
 
@@ -166,7 +167,7 @@ def _all_cotangents(
     """Cotangents as users see them, float0 ones of integer arguments included."""
     given = iter(cts)
     return [
-        _derivative(next(given) if yes else zero_of(p))
+        _cotangent(next(given) if yes else zero_of(p), typeof(p))
         for p, yes in zip(primals, varied, strict=True)
     ]
 
@@ -189,6 +190,15 @@ def _derivative(t: Any) -> Any:
     if type(t) is Zero and t.aval.weak_type and t.aval == typeof(0.0):
         return _as_array(0.0)
     return _as_array(materialise(t))
+
+
+def _cotangent(t: Any, primal: ShapedArray) -> Any:
+    """A cotangent as users see it: an array of the dtype and weak type of the argument."""
+    t = _derivative(t)
+    aval = getattr(t, "aval", None)
+    if aval is None or aval.weak_type == primal.weak_type or aval.dtype != primal.dtype:
+        return t
+    return convert(t, primal.dtype, primal.weak_type)
 
 
 class VJP:
@@ -234,7 +244,7 @@ class VJP:
         """Cotangents of all arguments' leaves from those of the results' leaves."""
         given = iter(self._linear.vjp(cotangents))
         return [
-            _derivative(next(given) if varied else Zero(tangent_aval(a)))
+            _cotangent(next(given) if varied else Zero(tangent_aval(a)), a)
             for a, varied in zip(self._in_avals, self._linear.varied, strict=True)
         ]
 
