@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -38,7 +39,7 @@ def run(python: str, script: Path, engine: str, *more: str) -> dict[str, float]:
 
 
 def medians(options: argparse.Namespace, script: Path) -> dict[str, tuple[float, float]]:
-    """Per case ours and jax's median over rounds, the engines taking turns."""
+    """Per case ours and jax's median over rounds, the engines taking turns; NaN where jax has none."""
     ours: dict[str, list[float]] = {}
     theirs: dict[str, list[float]] = {}
     for _ in range(options.rounds):
@@ -49,6 +50,6 @@ def medians(options: argparse.Namespace, script: Path) -> dict[str, tuple[float,
             for name, value in run(python, script, engine, options.only).items():
                 table.setdefault(name, []).append(value)
     return {
-        name: (statistics.median(values), statistics.median(theirs[name]))
+        name: (statistics.median(values), statistics.median(theirs.get(name, [math.nan])))
         for name, values in ours.items()
     }

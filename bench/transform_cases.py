@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import transform_programs as programs
-from measure import fresh, load, results, wanted
+from measure import engine, fresh, load, results, wanted
 
 jax, jnp = load()
 
@@ -164,6 +164,7 @@ for name, program in LONG.items():
             name + (", checkpointed" if remat else ""),
             lambda p=program, r=remat: temporary_bytes(*made(p, remat=r, time=256)),
         )
-note("MB grown", "a cell run 1,000 times, after the first 100", growth_of_reruns)
+if engine == "pullback":  # jax compiles each of the runs anew, which takes half an hour
+    note("MB grown", "a cell run 1,000 times, after the first 100", growth_of_reruns)
 if __name__ == "__main__":
     print(json.dumps(results))

@@ -1,13 +1,14 @@
 """Programs for the laws: drawn as nested tuples, built twice, with structure and in plain Python.
 
 A program maps float[3] to float[3], smoothly wherever the draw is not on an edge. The structured
-build uses the transformations and the control flow; the plain one writes the same mathematics with
+build uses the transformations, the collectives and the control flow; the plain one writes the same mathematics with
 Python loops, Python branches and none of `jit`, `vmap`, `checkpoint` and custom rules, so that each
 construct has something to be compared with. Used by tests/laws/test_generated_programs.py.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -25,6 +26,7 @@ STEPS = np.array([[0.2, -0.1, 0.4], [-0.3, 0.5, 0.1], [0.6, 0.2, -0.2]])
 
 Function = Callable[[Any], Any]
 Mode = Literal["both", "forward", "reverse"]
+
 
 LEAVES: dict[str, Function] = {
     "sin": jnp.sin,
@@ -58,11 +60,25 @@ LEAVES: dict[str, Function] = {
     "sort": lambda x: jnp.sort(x * np.array([1.0, 2.1, -1.3])),
     "where": lambda x: jnp.where(x > 0.05, 0.5 * x, jnp.sin(x)),
     "clip": lambda x: jnp.clip(x, -0.83, 0.91) * x,
+    "complex": lambda x: (jnp.exp(lax.complex(0.3 * x, jnp.sin(x))) * (1.0 - 0.4j)).real,
+    "modulus": lambda x: 0.5 * abs(lax.complex(x, x[::-1] + 2.0)) * jnp.angle(x + 1.5j),
+    # Only constants: what rounding does has no derivative to compare with.
+    "bfloat16": lambda x: x * (jnp.asarray(SHIFT, jnp.bfloat16) * 2).astype(x.dtype),
     "stopped": lambda x: x * lax.stop_gradient(MATRIX.diagonal()),
     "dynamic": lambda x: lax.dynamic_slice(jnp.tile(x, 2), ((x[0] > 0) + 1,), (N,)) * x,
 }
 
-WRAPPERS = ["jit", "checkpoint", "dots", "nothing", "custom_jvp", "vmap", "linearize"]
+WRAPPERS = [
+    "jit",
+    "checkpoint",
+    "dots",
+    "nothing",
+    "custom_jvp",
+    "custom_vmap",
+    "vmap",
+    "linearize",
+]
+COLLECTIVES = ["psum", "ppermute", "all_gather", "all_to_all", "psum_scatter"]
 LOOPS = ["scan", "scan_reversed", "scan_unrolled", "fori", "map", "associative"]
 BRANCHES = ["cond", "switch", "select"]
 JOINS = ["compose", "add", "multiply"]
@@ -81,6 +97,7 @@ def programs(mode: Mode = "both", max_leaves: int = 4) -> st.SearchStrategy[tupl
     ]
     # Pushing tangents through a custom_vjp is an error by design, and linearize does that.
     wrappers = [w for w in WRAPPERS if mode != "reverse" or w != "linearize"]
+    wrappers += COLLECTIVES
     one = [*wrappers, *LOOPS, *special]
 
     def extend(inner: st.SearchStrategy) -> st.SearchStrategy:
@@ -130,6 +147,49 @@ def _custom_vjp(f: Function) -> Function:
     g = pb.custom_vjp(lambda x: f(x))
     g.defvjp(lambda x: (f(x), x), lambda x, ct: pb.vjp(f, x)[1](ct))
     return g
+
+
+def _custom_vmap(f: Function) -> Function:
+    g = pb.custom_batching.custom_vmap(lambda x: f(x))
+
+    @g.def_vmap
+    def rule(axis_size: int, in_batched: list, x: Any) -> tuple:
+        return pb.vmap(f)(x), True
+
+    return g
+
+
+def _mapped(collective: Callable[[Any, str], Any]) -> Callable[[Function], Function]:
+    """The function at scaled points, one for each element of a named axis that communicate."""
+
+    def wrap(f: Function) -> Function:
+        name = f"axis{next(_numbers)}"
+
+        def one(scale: Any, x: Any) -> Any:
+            return collective(f(scale * x), name) * (lax.axis_index(name) + 1.0)
+
+        def run(x: Any) -> Any:
+            return pb.vmap(one, (0, None), axis_name=name)(jnp.asarray(SHIFT), x).sum(0)
+
+        return run
+
+    return wrap
+
+
+def _plain_mapped(collective: Callable[[Any], Any]) -> Callable[[Function], Function]:
+    """The same on the stack of all elements' values."""
+
+    def wrap(f: Function) -> Function:
+        def run(x: Any) -> Any:
+            stacked = jnp.stack([f(scale * x) for scale in SHIFT])
+            return sum(row * (i + 1.0) for i, row in enumerate(collective(stacked)))
+
+        return run
+
+    return wrap
+
+
+_numbers = itertools.count()
 
 
 def _is_high(x: Any) -> Any:
@@ -249,6 +309,12 @@ STRUCTURED: dict[str, Callable[..., Function]] = {
     "nothing": lambda f: pb.checkpoint(f, policy=pb.checkpoint_policies.nothing_saveable),
     "custom_jvp": _custom_jvp,
     "custom_vjp": _custom_vjp,
+    "custom_vmap": _custom_vmap,
+    "psum": _mapped(lambda y, name: lax.psum(y * 0.4, name)),
+    "ppermute": _mapped(lambda y, name: lax.ppermute(y, name, [(0, 1), (1, 2), (2, 0)])),
+    "all_gather": _mapped(lambda y, name: lax.all_gather(y, name).T @ SHIFT),
+    "all_to_all": _mapped(lambda y, name: lax.all_to_all(y, name, 0, 0)),
+    "psum_scatter": _mapped(lambda y, name: jnp.full(N, lax.psum_scatter(y, name)) * SHIFT),
     "vmap": lambda f: lambda x: pb.vmap(lambda c: f(c * x))(jnp.asarray(SHIFT)).sum(0),
     "map": lambda f: lambda x: lax.map(lambda c: f(c * x), jnp.asarray(SHIFT)).sum(0),
     "linearize": _linearize,
@@ -273,7 +339,12 @@ STRUCTURED: dict[str, Callable[..., Function]] = {
 PLAIN: dict[str, Callable[..., Function]] = {
     **STRUCTURED,
     **{name: lambda f: f for name in ("jit", "checkpoint", "dots", "nothing")},
-    **{name: lambda f: f for name in ("custom_jvp", "custom_vjp")},
+    **{name: lambda f: f for name in ("custom_jvp", "custom_vjp", "custom_vmap")},
+    "psum": _plain_mapped(lambda ys: [0.4 * ys.sum(0)] * N),
+    "ppermute": _plain_mapped(lambda ys: [ys[2], ys[0], ys[1]]),
+    "all_gather": _plain_mapped(lambda ys: [ys.T @ SHIFT] * N),
+    "all_to_all": _plain_mapped(lambda ys: list(ys.T)),
+    "psum_scatter": _plain_mapped(lambda ys: [y * SHIFT for y in ys.sum(0)]),
     "vmap": lambda f: lambda x: sum(f(c * x) for c in SHIFT),
     "map": lambda f: lambda x: sum(f(c * x) for c in SHIFT),
     "linearize": _push,
