@@ -13,6 +13,7 @@ from pullback.api.autodiff import value_and_grad
 from pullback.core import pytree
 from pullback_magics.cells import LAST, Cell, cell_function, settle, shared_cells
 from pullback_magics.gradients import Gradient, not_a_number
+from pullback_magics.programs import traced_cells
 from pullback_magics.targets import Target, is_numeric
 
 
@@ -67,8 +68,10 @@ def cell_gradient(
             raise cell.fault(f"the last expression {trouble}", cell.last)  # type: ignore[arg-type]
         flat, tree = pytree.tree_flatten({n: found[n] for n in cell.binds if n in found})
         arrays = [is_numeric(x) and not isinstance(x, bool | int | float | complex) for x in flat]
-        shape.update(tree=tree, arrays=arrays, flat=flat)
-        return found[LAST], [x for x, a in zip(flat, arrays, strict=True) if a]
+        inner = traced_cells(flat, shape["cells"].values())
+        shape.update(tree=tree, arrays=arrays, flat=flat, inner=inner)
+        kept = [x for x, a in zip(flat, arrays, strict=True) if a]
+        return found[LAST], [*kept, *(c.cell_contents for c in inner)]
 
     def only(*values: Any) -> Any:
         return whole(*values)[0]
@@ -79,6 +82,8 @@ def cell_gradient(
     kept = iter(aux)
     pairs = zip(shape.pop("flat"), shape["arrays"], strict=True)
     bound = pytree.tree_unflatten(shape["tree"], [next(kept) if a else x for x, a in pairs])
+    for variable in shape["inner"]:
+        variable.cell_contents = next(kept)
     settle(shape["cells"], bound, namespace)
     label = expression_text(cell)
     target = Target(label, "cell", only, tuple(asked), values, None, namespace)

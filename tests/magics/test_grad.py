@@ -203,3 +203,11 @@ def test_what_keeps_traced_values_is_pointed_out(session):
     session.ok("log = []")
     ran = session.ok("%%grad --wrt w\nlog.append(w.sum())\n(w ** 2).sum()")
     assert "note: log holds values of the tracing" in ran.out
+
+
+def test_functions_made_by_functions_of_a_cell_see_arrays(session):
+    session.ok(
+        "%%grad --wrt w\ndef outer(a):\n    def inner(b): return a + b\n    return inner\n"
+        "f = outer(w * 2)\nf(w).sum()"
+    )
+    np.testing.assert_allclose(session.ok("f(0.0)").value, [0.2, 0.4, 0.6], rtol=1e-6)
