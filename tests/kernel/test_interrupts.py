@@ -118,8 +118,21 @@ def test_an_interrupt_of_ordinary_python_says_nothing_of_xla(kernel):
 def test_an_interrupt_of_a_cell_that_awaits_returns_the_prompt_at_once(kernel):
     code = "import asyncio\nprint('ready', flush=True)\nawait asyncio.sleep(60)"
     result, took = interrupt_when_ready(kernel, code)
-    assert (result.status, result.stdout) == ("error", "ready\n")
+    assert (result.error_name, result.stdout) == ("KeyboardInterrupt", "ready\n")
+    assert "await asyncio.sleep(60)" in result.traceback
     assert took < AT_ONCE_S
+
+
+def test_a_task_that_the_cell_cancels_itself_is_no_interrupt(kernel):
+    code = (
+        "import asyncio\n"
+        "task = asyncio.ensure_future(asyncio.sleep(60))\n"
+        "await asyncio.sleep(0)\n"
+        "task.cancel()\n"
+        "await task"
+    )
+    assert kernel.run(code, check=False).error_name == "CancelledError"
+    assert kernel.run("print(1)").stdout == "1\n"
 
 
 def test_an_interrupt_shows_the_user_s_line_and_no_line_of_the_engine(kernel):
