@@ -8,6 +8,7 @@ Builds on check_error.py. Tested in tests/api/test_checkify.py.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,9 @@ from pullback.core.config import config
 from pullback.core.source import api_boundary, current_position
 from pullback.core.tracer import Primitive, Tracer
 from pullback.lax.callback import lower_call
-from pullback.lax.compare_select import not_p
+from pullback.lax.compare_select import not_p, select_n_p
 from pullback.lax.convert import stop_gradient_p
+from pullback.lax.masked_effects import masks
 from pullback.xla.array import Array
 from pullback.xla.callbacks import HostCall
 
@@ -89,6 +91,15 @@ check_p = Primitive(
     batch=_batch,
     effectful=lambda params: True,
 )
+
+
+def _where(operands: Sequence[Any], taken: Any) -> list[Any]:
+    """The operands of a check that counts only where its branch is taken."""
+    code, *values = operands
+    return [select_n_p.bind(taken, np.zeros((), np.int32), code), *values]
+
+
+masks["check"] = _where
 
 
 def _bind(error: Error, debug: bool = False) -> None:

@@ -19,14 +19,13 @@ from pullback.core.call import (
     transpose_jaxpr,
 )
 from pullback.core.config import config
-from pullback.core.jaxpr import Eqn, Jaxpr, Var, dce_jaxpr, dce_rules, eval_jaxpr, inner_jaxprs
+from pullback.core.jaxpr import Eqn, Jaxpr, Var, dce_jaxpr, dce_rules, eval_jaxpr
 from pullback.core.jvp import Zero, zero_of
 from pullback.core.source import api_boundary
 from pullback.core.tracer import Primitive, concrete_or_none
 from pullback.core.transpose import is_undefined
 from pullback.lax.branch_types import check_branches
-from pullback.lax.callback import debug_callback_p
-from pullback.lax.compare_select import clamp_p, ne_p, select_n_p
+from pullback.lax.compare_select import clamp_p, eq_p, ne_p, select_n_p
 from pullback.lax.cond_residuals import (
     Renumbered,
     known_branch,
@@ -37,6 +36,7 @@ from pullback.lax.cond_residuals import (
 from pullback.lax.convert import convert
 from pullback.lax.inner import TracedFunction, intern_jaxpr, trace_function
 from pullback.lax.loop_parts import pick
+from pullback.lax.masked_effects import can_run_for_all, masked, needs_mask
 from pullback.lax.scan_residuals import add_zero_results
 from pullback.lax.shape import broadcast_in_dim_p
 
@@ -230,16 +230,6 @@ def _cond_batch(
     return outs, list(out_dims)
 
 
-def _only_debugging(jaxpr: Jaxpr) -> bool:
-    """Whether the only side effects are debugging calls, such as debug.print."""
-    for eqn in jaxpr.eqns:
-        if eqn.effectful and eqn.primitive is not debug_callback_p:
-            inner = list(inner_jaxprs(eqn.params))
-            if not inner or not all(map(_only_debugging, inner)):
-                return False
-    return True
-
-
 def _select_among(
     axis: AxisData,
     index: Any,
@@ -252,11 +242,11 @@ def _select_among(
 
     As in JAX, debug.print in a branch then prints for elements that do not take it, too.
     """
-    if not all(map(_only_debugging, branches)):
+    if not all(map(can_run_for_all, branches)):
         raise NotImplementedError(
             "cond: under vmap with a mapped predicate all branches run for all elements, but one "
             "of them has side effects.\n"
-            "Instead: move the side effect out of the branch; where it is a check, "
+            "Instead: move the side effect out of the branch; where it is a check in a loop's condition, "
             "vmap(checkify(f)) in place of checkify(vmap(f))."
         )
     index = bdim_at_front(index, index_dim, axis.size)
@@ -265,9 +255,13 @@ def _select_among(
         index = ne_p.bind(index, np.int32(0))
     n_out = len(branches[0].outvars)
     cases = []
-    for b in branches:
-        jaxpr, consts, _ = batch_jaxpr(b, axis, dims, (0,) * n_out)
-        cases.append(eval_jaxpr(jaxpr, (), *consts, *ops))
+    for number, b in enumerate(branches):
+        taken: list[Any] = []
+        if needs_mask(b):
+            b = masked(b)
+            taken = [eq_p.bind(index, np.asarray(number, typeof(index).dtype)[()])]
+        jaxpr, consts, _ = batch_jaxpr(b, axis, (*[0] * len(taken), *dims), (0,) * n_out)
+        cases.append(eval_jaxpr(jaxpr, (), *consts, *taken, *ops))
     outs = []
     for group in zip(*cases, strict=True):
         avals = [typeof(g) for g in group]
