@@ -66,6 +66,7 @@ def _token(value: Any, depth: int, left: list[int]) -> Token:
         )
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         return Token((type(value), repr(value)), clip(repr(value), 40), None)
+    key: tuple[Any, ...]
     if isinstance(value, set | frozenset):
         inner = [_token(element, 0, left) for element in value]
         key = ("set", type(value), frozenset(part.key for part in inner))

@@ -218,7 +218,7 @@ def cell_function(
     call = ast.Call(ast.Name(_LOCALS, ast.Load()), [], [])
     result: ast.expr = call
     for _ in range(2):  # once to see which variables are shared, once to hand these out
-        definition = _definition([*body, ast.Return(result, **place)], params, end)  # type: ignore[call-overload]
+        definition = _definition([*body, ast.Return(result, **place)], params, end)
         made: dict[str, Any] = {_LOCALS: builtins.locals}
         module = ast.fix_missing_locations(ast.Module([definition], []))
         exec(compile(module, filename, "exec", dont_inherit=True), namespace, made)
