@@ -113,11 +113,44 @@ def test_static_arguments():
     assert float(pb.grad(named)(2.0, flag=True)) == 4.0
 
 
+def _offloading(saved, offloaded):
+    return policies.save_and_offload_only_these_names(
+        names_which_can_be_saved=saved,
+        names_which_can_be_offloaded=offloaded,
+        offload_src="device",
+        offload_dst="pinned_host",
+    )
+
+
+def test_offloaded_values_stay_in_the_memory_of_the_cpu():
+    def fun(w, x):
+        return (checkpoint_name(jnp.sin(x @ w), "a") @ w).sum()
+
+    counts = []
+    for policy in (
+        _offloading([], ["a"]),
+        policies.offload_dot_with_no_batch_dims("device", "pinned_host"),
+        policies.nothing_saveable,
+    ):
+        gradient = pb.grad(pb.checkpoint(lambda w, x: fun(w, jnp.cos(x @ w)), policy=policy))
+        np.testing.assert_allclose(
+            gradient(W, X), pb.grad(lambda w: fun(w, jnp.cos(X @ w)))(W), rtol=1e-4, atol=1e-5
+        )
+        found = _count(pb.make_jaxpr(gradient)(W, X).jaxpr, ("dot_general", "sin"))
+        counts.append(tuple(found.values()))
+    # The named sine, or the products, are not computed again.
+    assert counts == [(10, 2), (8, 3), (10, 3)]
+
+
 def test_errors():
     with pytest.raises(NotImplementedError, match="static_argnums"):
         pb.checkpoint(lambda x: x, concrete=True)
-    with pytest.raises(NotImplementedError, match="one memory"):
-        policies.offload_dot_with_no_batch_dims("device", "pinned_host")
+    with pytest.raises(ValueError, match="unknown memory 'elsewhere'"):
+        policies.offload_dot_with_no_batch_dims("device", "elsewhere")
+    with pytest.raises(ValueError, match="both to be saved and to be offloaded"):
+        _offloading(["a"], ["a"])
+    with pytest.raises(ValueError, match="of which there are 2"):
+        pb.checkpoint(lambda x, n: x, static_argnums=5)(1.0, 2)
     with pytest.raises(TypeError, match="must be a function"):
         pb.checkpoint(3)
 

@@ -126,3 +126,67 @@ def test_replication_is_inferred_through_loops():
 
     g = pb.shard_map(f, mesh=line(), in_specs=P("i"), out_specs=P())
     assert float(g(XS)) == 84.0
+
+
+# Over some axes of a mesh only: the compiler cuts along the others.
+
+
+def partly(fun, in_specs, out_specs):
+    return pb.shard_map(
+        fun, mesh=square(), axis_names={"a"}, in_specs=in_specs, out_specs=out_specs
+    )
+
+
+def _summed_sines(x):
+    return lax.psum(jnp.sin(x), "a") * 2
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, pb.jit])
+def test_some_axes_of_a_mesh(wrap):
+    want = 2 * (np.sin(X2[:2]) + np.sin(X2[2:]))
+    out = wrap(partly(_summed_sines, P("a"), P()))(X2)
+    np.testing.assert_allclose(out, want, rtol=1e-5, atol=1e-6)
+
+
+def test_derivatives_and_vmap_over_some_axes():
+    mapped = partly(_summed_sines, P("a"), P())
+    gradient = pb.grad(lambda x: mapped(x).sum())
+    np.testing.assert_allclose(gradient(X2), 2 * np.cos(X2), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(pb.jit(gradient)(X2), 2 * np.cos(X2), rtol=1e-5, atol=1e-6)
+    tangent = pb.jvp(mapped, (X2,), (X2,))[1]
+    want = 2 * (X2 * np.cos(X2))
+    np.testing.assert_allclose(tangent, want[:2] + want[2:], rtol=1e-4, atol=1e-5)
+    several = pb.vmap(mapped)(jnp.stack([X2, X2 + 1]))
+    np.testing.assert_allclose(several[1], mapped(X2 + 1), rtol=1e-5, atol=1e-6)
+
+
+def test_arrays_cut_along_the_other_axes_go_in():
+    x = pb.device_put(X2, NamedSharding(square(), P("b", "a")))
+    product = partly(lambda x, w: lax.psum(x @ w, "a"), (P(None, "a"), P("a")), P())
+    np.testing.assert_allclose(pb.jit(product)(x, X2), X2 @ X2)
+
+
+def test_collectives_over_some_axes():
+    def fun(x):
+        return (
+            x * 0 + lax.axis_index("a"),
+            lax.ppermute(x, "a", [(0, 1), (1, 0)]),
+            lax.psum_scatter(x, "a", tiled=True),
+            lax.scan(lambda c, _: (c + lax.psum(x, "a"), None), x, None, length=2)[0],
+        )
+
+    index, turned, parts, looped = pb.jit(partly(fun, P("a"), P("a")))(X2)
+    halves = np.asarray(X2[:2]), np.asarray(X2[2:])
+    np.testing.assert_array_equal(index[:, 0], [0, 0, 1, 1])
+    np.testing.assert_array_equal(turned, np.concatenate([halves[1], halves[0]]))
+    np.testing.assert_array_equal(parts, halves[0] + halves[1])
+    np.testing.assert_array_equal(looped[2:], halves[1] + 2 * (halves[0] + halves[1]))
+
+
+def test_errors_of_partial_meshes():
+    with pytest.raises(NameError, match="unbound axis name: 'b'"):
+        partly(lambda x: lax.psum(x, "b"), P("a"), P("a"))(X2)
+    with pytest.raises(ValueError, match="in_specs must name mapped axes only"):
+        partly(lambda x: x, P("b"), P())
+    with pytest.raises(ValueError, match="must be among the mesh's axes"):
+        pb.shard_map(lambda x: x, mesh=square(), axis_names={"z"}, in_specs=P(), out_specs=P())

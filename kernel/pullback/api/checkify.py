@@ -331,8 +331,9 @@ def _while(eqn: Eqn, operands: list[Any], kinds: Kinds) -> tuple[Error, Sequence
 
 def _shard_map(eqn: Eqn, operands: list[Any], kinds: Kinds) -> tuple[Error, Sequence[Any]]:
     """Each device has its own error: they come out side by side."""
-    mesh, in_specs = eqn.params["mesh"], eqn.params["in_specs"]
-    with mesh_axes(mesh):
+    manual, in_specs = eqn.params["manual"], eqn.params["in_specs"]
+    mesh = eqn.params["mesh"]
+    with mesh_axes(mesh, manual):
         checked = _checked(eqn.params["jaxpr"], kinds)
         if not checked.can_fail:
             return init_error, _apply(eqn, operands)
@@ -344,7 +345,7 @@ def _shard_map(eqn: Eqn, operands: list[Any], kinds: Kinds) -> tuple[Error, Sequ
 
         jaxpr, more = closed_jaxpr(fun, checked.jaxpr.in_avals, checked.jaxpr.debug_name)
     consts = [*more, *checked.consts]
-    everywhere = P(tuple(mesh.axis_names))
+    everywhere = P(manual)
     outs = _apply(
         eqn,
         [*consts, *operands],

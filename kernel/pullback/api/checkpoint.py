@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,9 @@ from pullback.core import pytree
 from pullback.core.aval import typeof
 from pullback.core.source import api_boundary
 from pullback.lax.inner import function_name, trace_function
-from pullback.lax.remat import Policy, checkpoint_p, name_p
+from pullback.lax.remat import checkpoint_p, name_p
+from pullback.lax.remat_policy import Policy
+from pullback.xla.client import default_backend
 
 
 def checkpoint_name(x: Any, name: str) -> Any:
@@ -102,38 +104,84 @@ def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
     return _Either(policy_1, policy_2)
 
 
-def _no_offloading(*args: Any, **kwargs: Any) -> Policy:
-    raise NotImplementedError(
-        "checkpoint policies that offload to another memory are not supported: devices here have "
-        "one memory.\nInstead: save_only_these_names, or dots_with_no_batch_dims_saveable."
-    )
+def _check_places(offload_src: str, offload_dst: str) -> None:
+    """Check that offloading means keeping: on the CPU both places are the host's memory.
+
+    Raises:
+        NotImplementedError: devices have a memory of their own.
+        ValueError: a place has no known name.
+    """
+    for place in (offload_src, offload_dst):
+        if place not in _PLACES:
+            raise ValueError(
+                f"checkpoint: unknown memory {place!r}; there are {', '.join(map(repr, _PLACES))}."
+            )
+    platform = default_backend()
+    if platform != "cpu":
+        raise NotImplementedError(
+            f"checkpoint policies that offload are supported on the CPU only (its memory is the "
+            f"host's), not on {platform!r}.\n"
+            "Instead: save_only_these_names, or dots_with_no_batch_dims_saveable."
+        )
+
+
+_PLACES = ("device", "pinned_host", "unpinned_host")
 
 
 def save_and_offload_only_these_names(
-    *, names_which_can_be_saved: Any, names_which_can_be_offloaded: Any, **places: Any
+    *,
+    names_which_can_be_saved: Sequence[str],
+    names_which_can_be_offloaded: Sequence[str],
+    offload_src: str,
+    offload_dst: str,
 ) -> Policy:
-    """Not supported: devices here have one memory only.
+    """Save only values with these names, the second ones in another memory.
+
+    Args:
+        names_which_can_be_saved: names of values kept where they are.
+        names_which_can_be_offloaded: names of values moved; on the CPU, the only device served,
+            the host's memory is the device's and they stay where they are.
+        offload_src: where they are, `device`.
+        offload_dst: where they go, `pinned_host`.
 
     Raises:
-        NotImplementedError: unless nothing is to be offloaded.
+        NotImplementedError: devices have a memory of their own.
+        ValueError: a name is in both lists, or a place is unknown.
     """
+    both = set(names_which_can_be_saved) & set(names_which_can_be_offloaded)
+    if both:
+        raise ValueError(
+            f"checkpoint: {sorted(both)} are both to be saved and to be offloaded.\n"
+            "Instead: list each name once."
+        )
     if names_which_can_be_offloaded:
-        return _no_offloading()
-    return save_only_these_names(*names_which_can_be_saved)
+        _check_places(offload_src, offload_dst)
+    return save_only_these_names(*names_which_can_be_saved, *names_which_can_be_offloaded)
 
 
 def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy:
-    """Not supported: devices here have one memory only.
+    """Save the results of matrix products without batch dimensions, in another memory.
+
+    Args:
+        offload_src: where they are, `device`.
+        offload_dst: where they go, `pinned_host`; on the CPU they stay where they are.
 
     Raises:
-        NotImplementedError: always.
+        NotImplementedError: devices have a memory of their own.
     """
-    return _no_offloading(offload_src, offload_dst)
+    _check_places(offload_src, offload_dst)
+    return dots_with_no_batch_dims_saveable
 
 
 def _static_positions(fun: Any, argnums: Any, argnames: Any, n: int) -> tuple[int, ...]:
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     names = (argnames,) if isinstance(argnames, str) else tuple(argnames)
+    if any(not -n <= i < n for i in numbers):
+        raise ValueError(
+            f"checkpoint: static_argnums={numbers} must count positional arguments of "
+            f"{function_name(fun)}, of which there are {n}.\n"
+            "Instead: numbers from 0, or static_argnames for arguments passed by name."
+        )
     if names:
         parameters = list(inspect.signature(fun).parameters)
         numbers += tuple(parameters.index(name) for name in names if name in parameters)

@@ -83,6 +83,7 @@ class PmapFunction:
             *leaves,
             jaxpr=jaxpr,
             mesh=mesh,
+            manual=mesh.axis_names,
             in_specs=(P(),) * len(consts) + tuple([_spec(self.name, a) for a in axes]),
             out_specs=tuple([_spec(self.name, a) for a in out_axes]),
             check_vma=False,
@@ -188,7 +189,7 @@ class PmapFunction:
                 for o, a in zip(outs, out_axes, strict=True)
             ]
 
-        with mesh_axes(mesh):
+        with mesh_axes(mesh, mesh.axis_names):
             jaxpr, consts = trace_to_jaxpr(flat, parts, name=function_name(self.fun))
         return intern_jaxpr(close(jaxpr)), consts, found[0], found[1]
 

@@ -27,7 +27,7 @@ def _is_spec(x: Any) -> bool:
     return isinstance(x, PartitionSpec)
 
 
-def _check_specs(specs: Any, what: str, mesh: Mesh) -> None:
+def _check_specs(specs: Any, what: str, mesh: Mesh, manual: tuple[Any, ...]) -> None:
     for spec in pytree.tree_leaves(specs, is_leaf=lambda x: _is_spec(x) or x is None):
         if not _is_spec(spec):
             raise TypeError(
@@ -39,6 +39,13 @@ def _check_specs(specs: Any, what: str, mesh: Mesh) -> None:
             raise ValueError(
                 f"shard_map: {what} names {sorted(map(str, unknown))}, but the mesh has the axes "
                 f"{mesh.axis_names}."
+            )
+        automatic = spec_axes(spec) - set(manual)
+        if automatic:
+            raise ValueError(
+                f"shard_map: {what} must name mapped axes only ({', '.join(map(repr, manual))}), "
+                f"but {spec} names {sorted(map(str, automatic))}, which the compiler cuts.\n"
+                "Instead: add them to axis_names, or leave them out of the spec."
             )
 
 
@@ -72,11 +79,18 @@ class ShardMapped:
     """What `shard_map` gives."""
 
     def __init__(
-        self, fun: Callable[..., Any], mesh: Mesh, in_specs: Any, out_specs: Any, check: bool
+        self,
+        fun: Callable[..., Any],
+        mesh: Mesh,
+        manual: tuple[Any, ...],
+        in_specs: Any,
+        out_specs: Any,
+        check: bool,
     ) -> None:
         functools.update_wrapper(self, fun)
         self.fun = fun
         self.mesh = mesh
+        self.manual = manual
         self.in_specs = in_specs
         self.out_specs = out_specs
         self.check = check
@@ -101,6 +115,7 @@ class ShardMapped:
             *leaves,
             jaxpr=traced.jaxpr,
             mesh=self.mesh,
+            manual=self.manual,
             in_specs=(P(),) * len(traced.consts) + in_specs,
             out_specs=out_specs,
             check_vma=self.check,
@@ -113,7 +128,7 @@ class ShardMapped:
         for path, aval, spec in zip(leaf_paths(tree, "args"), avals, in_specs, strict=True):
             _check_part(path, aval, mesh, spec)
         parts = [local_aval(a, mesh, s) for a, s in zip(avals, in_specs, strict=True)]
-        with mesh_axes(mesh):
+        with mesh_axes(mesh, self.manual):
             traced = trace_function(self.fun, tree, parts)
         out_specs = spread(self.out_specs, traced.out_tree, "shard_map: out_specs")
         paths = leaf_paths(traced.out_tree, "result")
@@ -165,7 +180,8 @@ def shard_map(
         mesh: the devices; the current mesh by default.
         in_specs: pytree prefix of the arguments: which mesh axis cuts which array axis.
         out_specs: the same for the results, whose parts are put together so.
-        axis_names: mesh axes to map over; all of them, which is the only choice served.
+        axis_names: mesh axes to map over; all of them if it is empty. Along the others the
+            function sees whole arrays, which the compiler cuts as it likes (under jit).
         check_vma: refuse specs that call a result the same on devices where it may differ.
         check_rep: the older name of `check_vma`.
 
@@ -201,14 +217,15 @@ def shard_map(
             f"shard_map: mesh must be a Mesh, got {mesh!r:.60}.\n"
             "Instead: pass mesh=jax.make_mesh(...), or call it inside `with jax.set_mesh(mesh):`."
         )
-    if axis_names and set(axis_names) != set(mesh.axis_names):
-        raise NotImplementedError(
-            f"shard_map: mapping over {set(axis_names)} of the axes {mesh.axis_names} only is not "
-            "supported.\nInstead: map over all axes, with specs that leave the others out."
+    wanted = {axis_names} if isinstance(axis_names, str) else set(axis_names)
+    if wanted - set(mesh.axis_names):
+        raise ValueError(
+            f"shard_map: axis_names={wanted} must be among the mesh's axes {mesh.axis_names}."
         )
-    _check_specs(in_specs, "in_specs", mesh)
-    _check_specs(out_specs, "out_specs", mesh)
+    manual = tuple([n for n in mesh.axis_names if not wanted or n in wanted])
+    _check_specs(in_specs, "in_specs", mesh, manual)
+    _check_specs(out_specs, "out_specs", mesh, manual)
     check = check_vma if check_rep is None else check_rep
     if isinstance(in_specs, list):
         in_specs = tuple(in_specs)
-    return ShardMapped(f, mesh, in_specs, out_specs, check)
+    return ShardMapped(f, mesh, manual, in_specs, out_specs, check)

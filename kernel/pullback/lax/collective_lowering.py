@@ -183,6 +183,27 @@ def lower_ppermute(ctx: Any, x: Any, *, axis_name: tuple, perm: tuple) -> Any:
     )
 
 
+def _index_by_sum(ctx: Any, axis_name: tuple, size: int) -> Any:
+    """A device's coordinate where the compiler cuts along other axes, and so has no device number.
+
+    Every device gets one element of the sum of 0, 1, 2 ... over all of them.
+    """
+    groups, alone = _groups_attr(ctx, axis_name, None)
+    if alone:
+        return ctx.const(np.int32(0))
+    numbers = ctx.hlo.iota(ctx.type(make_aval((size,), _I32)), ctx.i64_attr(0))
+    node = ctx.hlo.ReduceScatterOp(
+        ctx.type(make_aval((1,), _I32)),
+        numbers,
+        scatter_dimension=ctx.i64_attr(0),
+        replica_groups=groups,
+        **_channel(ctx),
+    )
+    ctx.scalar_region(node.regions[0], ctx.hlo.add, _I32)
+    total = ctx.hlo.reshape(ctx.type(make_aval((), _I32)), node.results[0])
+    return ctx.hlo.divide(total, ctx.const(np.int32(size)))
+
+
 def lower_axis_index(ctx: Any, *, axis_name: tuple) -> Any:
     """The lowering of axis_index: this device's coordinate along a mesh axis."""
     axes = ctx.module_context.axis_groups
@@ -193,6 +214,8 @@ def lower_axis_index(ctx: Any, *, axis_name: tuple) -> Any:
     size = axes[axis_name[0]]
     if int(np.prod(list(axes.values()))) == 1:
         return ctx.const(np.int32(0))
+    if ctx.module_context.partly_manual:
+        return _index_by_sum(ctx, axis_name, size)
     device = ctx.hlo.partition_id()
     u32 = make_aval((), np.dtype(np.uint32))
     index = ctx.hlo.divide(device, ctx.const(np.uint32(inner), u32))

@@ -34,11 +34,11 @@ Specs = tuple[PartitionSpec, ...]
 
 
 @contextmanager
-def mesh_axes(mesh: Mesh) -> Iterator[None]:
-    """The mesh's axes as names in scope."""
+def mesh_axes(mesh: Mesh, manual: Sequence[Any]) -> Iterator[None]:
+    """Those axes of the mesh that are mapped over, as names in scope."""
     with ExitStack() as stack:
-        for name, size in mesh.shape.items():
-            stack.enter_context(extend_axis_env(name, size))
+        for name in manual:
+            stack.enter_context(extend_axis_env(name, mesh.shape[name]))
         yield
 
 
@@ -89,31 +89,41 @@ def _lower(
     *values: Any,
     jaxpr: Jaxpr,
     mesh: Mesh,
+    manual: tuple[Any, ...],
     in_specs: Specs,
     out_specs: Specs,
     **params: Any,
 ) -> list[Any]:
     module_context = ctx.module_context
-    outer = module_context.axis_groups
+    outer = module_context.axis_groups, module_context.partly_manual
     module_context.axis_groups = dict(mesh.shape)
+    module_context.partly_manual = len(manual) < len(mesh.axis_names)
     try:
         if mesh.size == 1:
             return ctx.call(jaxpr, values, name=jaxpr.debug_name)
-        return _manual_computation(ctx, values, jaxpr, mesh, in_specs, out_specs)
+        return _manual_computation(ctx, values, jaxpr, mesh, manual, in_specs, out_specs)
     finally:
-        module_context.axis_groups = outer
+        module_context.axis_groups, module_context.partly_manual = outer
 
 
 def _manual_computation(
-    ctx: Any, values: Any, jaxpr: Jaxpr, mesh: Mesh, in_specs: Specs, out_specs: Specs
+    ctx: Any,
+    values: Any,
+    jaxpr: Jaxpr,
+    mesh: Mesh,
+    manual: tuple[Any, ...],
+    in_specs: Specs,
+    out_specs: Specs,
 ) -> list[Any]:
     ensure_mesh(ctx.module_context.module, mesh)
+    is_open = len(manual) < len(mesh.axis_names)
 
     def shardings(specs: Specs, avals: Sequence[ShapedArray]) -> Any:
-        texts = [sharding_text(mesh, s, a.ndim) for s, a in zip(specs, avals, strict=True)]
+        pairs = zip(specs, avals, strict=True)
+        texts = [sharding_text(mesh, s, a.ndim, is_open=is_open) for s, a in pairs]
         return ctx.ir.Attribute.parse(f"#sdy.sharding_per_value<[{', '.join(texts)}]>")
 
-    names = ", ".join(f'"a{i}"' for i in range(len(mesh.axis_names)))
+    names = ", ".join(f'"a{i}"' for i, n in enumerate(mesh.axis_names) if n in manual)
     op = ctx.sdy.ManualComputationOp(
         [ctx.type(a) for a in ctx.avals_out],
         list(values),
@@ -133,12 +143,13 @@ def _jvp(
     *,
     jaxpr: Jaxpr,
     mesh: Mesh,
+    manual: tuple[Any, ...],
     in_specs: Specs,
     out_specs: Specs,
     **params: Any,
 ) -> tuple[list, list]:
     nonzero = tuple([type(t) is not Zero for t in tangents])
-    with mesh_axes(mesh):
+    with mesh_axes(mesh, manual):
         derived, lead, out_nz = jvp_jaxpr(jaxpr, nonzero)
     outs = shard_map_p.bind(
         *lead,
@@ -146,6 +157,7 @@ def _jvp(
         *(t for t in tangents if type(t) is not Zero),
         jaxpr=derived,
         mesh=mesh,
+        manual=manual,
         in_specs=((P(),) * len(lead) + in_specs + tuple(pick(in_specs, nonzero))),
         out_specs=out_specs + tuple(pick(out_specs, out_nz)),
         **params,
@@ -194,24 +206,26 @@ def _linearize(
     *,
     jaxpr: Jaxpr,
     mesh: Mesh,
+    manual: tuple[Any, ...],
     in_specs: Specs,
     out_specs: Specs,
     **params: Any,
 ) -> tuple[list, list]:
     nonzero = tuple([type(t) is not Zero for t in tangents])
-    with mesh_axes(mesh):
+    with mesh_axes(mesh, manual):
         split = linearize_jaxpr(jaxpr, nonzero)
         saved = [at for kind, at in split.sources if kind == "out"]
         known = _known_part(split, saved)
         rows = tuple([kind == "out" for kind, _ in split.sources])
         linear = _linear_part(split, rows)
     lead = split.known_consts
-    everywhere = P(tuple(mesh.axis_names))
+    everywhere = P(manual)
     outs = shard_map_p.bind(
         *lead,
         *primals,
         jaxpr=known,
         mesh=mesh,
+        manual=manual,
         in_specs=(P(),) * len(lead) + in_specs,
         out_specs=out_specs + (everywhere,) * len(saved),
         **params,
@@ -229,6 +243,7 @@ def _linearize(
             *residuals,
             jaxpr=linear,
             mesh=mesh,
+            manual=manual,
             in_specs=tuple(pick(in_specs, nonzero)) + tuple(specs),
             out_specs=tuple(pick(out_specs, split.out_nonzero)),
             **params,
@@ -239,10 +254,10 @@ def _linearize(
     ]
 
 
-def _shared_by(mesh: Mesh, spec: PartitionSpec) -> tuple[Any, ...]:
-    """The mesh axes along which all devices hold the same part."""
+def _shared_by(manual: tuple[Any, ...], spec: PartitionSpec) -> tuple[Any, ...]:
+    """The mapped mesh axes along which all devices hold the same part."""
     named = spec_axes(spec)
-    return tuple([n for n in mesh.axis_names if n not in named])
+    return tuple([n for n in manual if n not in named])
 
 
 def _transpose(
@@ -250,6 +265,7 @@ def _transpose(
     *args: Any,
     jaxpr: Jaxpr,
     mesh: Mesh,
+    manual: tuple[Any, ...],
     in_specs: Specs,
     out_specs: Specs,
     **params: Any,
@@ -266,7 +282,7 @@ def _transpose(
     def fun(*xs: Any) -> list[Any]:
         given, given_cts = split_at(xs, len(fixed_avals))
         shares = [
-            _divided(ct, prod(mesh.shape[n] for n in _shared_by(mesh, s)))
+            _divided(ct, prod(mesh.shape[n] for n in _shared_by(manual, s)))
             for ct, s in zip(given_cts, ct_specs, strict=True)
         ]
         fixed, parts = iter(given), iter(shares)
@@ -278,7 +294,7 @@ def _transpose(
         outs = pick(backward_pass(jaxpr, (), operands, full), linear)
         present[:] = [type(ct) is not Zero for ct in outs]
         return [
-            _summed(ct, _shared_by(mesh, s))
+            _summed(ct, _shared_by(manual, s))
             for ct, s in zip(outs, lin_specs, strict=True)
             if type(ct) is not Zero
         ]
@@ -286,8 +302,8 @@ def _transpose(
     def make() -> tuple[Jaxpr, list[Any], list[bool]]:
         return (*closed_jaxpr(fun, [*fixed_avals, *ct_avals], jaxpr.debug_name), list(present))
 
-    key = ("shard_map_transpose", linear, zeros, mesh, in_specs, out_specs)
-    with mesh_axes(mesh):
+    key = ("shard_map_transpose", linear, zeros, mesh, manual, in_specs, out_specs)
+    with mesh_axes(mesh, manual):
         derived, lead, there = cached(jaxpr, key, make)
     outs = iter(
         shard_map_p.bind(
@@ -296,6 +312,7 @@ def _transpose(
             *(instantiate(ct) for ct in cts if type(ct) is not Zero),
             jaxpr=derived,
             mesh=mesh,
+            manual=manual,
             in_specs=(P(),) * len(lead) + tuple(fixed_specs) + tuple(ct_specs),
             out_specs=tuple(pick(lin_specs, there)),
             **params,
@@ -333,13 +350,14 @@ def _batch(
     *,
     jaxpr: Jaxpr,
     mesh: Mesh,
+    manual: tuple[Any, ...],
     in_specs: Specs,
     out_specs: Specs,
     **params: Any,
 ) -> tuple[list, list]:
-    if axis.name is not None and axis.name in mesh.axis_names:
+    if axis.name is not None and axis.name in manual:
         raise ValueError(f"shard_map over {mesh} inside a vmap of the same name {axis.name!r}.")
-    with mesh_axes(mesh):
+    with mesh_axes(mesh, manual):
         derived, lead, out_dims = batch_jaxpr(jaxpr, axis, tuple(dims))
     specs = [
         _with_mapped(s, d, a.ndim) for s, d, a in zip(in_specs, dims, jaxpr.in_avals, strict=True)
@@ -349,6 +367,7 @@ def _batch(
         *args,
         jaxpr=derived,
         mesh=mesh,
+        manual=manual,
         in_specs=(P(),) * len(lead) + tuple(specs),
         out_specs=tuple(
             [

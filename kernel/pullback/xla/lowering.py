@@ -100,6 +100,8 @@ class ModuleContext:
     names: set[str] = field(default_factory=set)
     n_channels: int = 0
     axis_groups: dict[Any, Any] = field(default_factory=dict)
+    # Inside a shard_map over some axes of its mesh only.
+    partly_manual: bool = False
     keepalives: list[Any] = field(default_factory=list)
     token: Any = None
 

@@ -78,11 +78,20 @@ def named_sharding(hlo: Any, mesh: Mesh, ndim: int) -> Sharding:
     return GSPMDSharding(mesh.flat_devices, hlo)
 
 
-def sharding_text(mesh: Mesh, spec: PartitionSpec, ndim: int) -> str:
-    """A spec as Shardy writes it; mesh axes are called by their numbers."""
+def sharding_text(mesh: Mesh, spec: PartitionSpec, ndim: int, *, is_open: bool = False) -> str:
+    """A spec as Shardy writes it; mesh axes are called by their numbers.
+
+    Args:
+        mesh: the devices.
+        spec: which mesh axis cuts which array axis.
+        ndim: rank of the array.
+        is_open: whether the compiler may cut axes along further mesh axes.
+    """
     names = list(mesh.axis_names)
     parts = NamedSharding(mesh, spec).axes_of(ndim)
-    dims = ", ".join("{" + ", ".join(f'"a{names.index(n)}"' for n in axes) + "}" for axes in parts)
+    more = ["?"] if is_open else []
+    texts = [", ".join([f'"a{names.index(n)}"' for n in axes] + more) for axes in parts]
+    dims = ", ".join("{" + text + "}" for text in texts)
     return f"<@{MESH_SYMBOL}, [{dims}]>"
 
 
