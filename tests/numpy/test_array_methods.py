@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import operator
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -147,3 +150,14 @@ def test_objects_that_give_arrays() -> None:
     np.testing.assert_array_equal(jnp.asarray(V) + Boxed(), 2 * V)
     np.testing.assert_array_equal(jnp.sin(Boxed()), jnp.sin(V))
     np.testing.assert_array_equal(jnp.sum(Boxed()), V.sum())
+
+
+@pytest.mark.parametrize("made", ["jnp.arange(3.0)", "jnp.ones(2, jnp.bfloat16)"])
+def test_an_array_unpickled_in_a_new_process_has_its_operators(made):
+    make = f"import pickle, pullback.numpy as jnp; print(pickle.dumps({made}).hex())"
+    use = "import pickle, sys; a = pickle.loads(bytes.fromhex(sys.argv[1])); print(abs(a)[1] + 1)"
+    words = [sys.executable, "-c"]
+    run = functools.partial(subprocess.run, capture_output=True, text=True, timeout=120)
+    pickled = run([*words, make]).stdout.strip()
+    done = run([*words, use, pickled])
+    assert done.stdout.strip() in ("2.0", "2"), done.stderr

@@ -5,6 +5,7 @@ Builds on all of numpy/. Tested in tests/numpy/test_array_methods.py.
 
 from __future__ import annotations
 
+import copyreg
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -298,6 +299,15 @@ def _refuse_setitem(self: Any, index: Any, value: Any) -> None:
     )
 
 
+def unpickled(rebuild: Callable[..., Array], arguments: tuple[Any, ...]) -> Array:
+    """An array from its pickle; as this stands here, a new process gets the operators with it."""
+    return rebuild(*arguments)
+
+
+def _reduce(array: Array) -> tuple[Any, ...]:
+    return unpickled, array.__reduce__()
+
+
 def _attach(cls: Any, operators: dict[str, Any], getitem: Callable[[Any, Any], Any]) -> None:
     for name, method in {**operators, **_METHODS}.items():
         setattr(cls, name, method)
@@ -316,3 +326,4 @@ _attach(Array, _of_arrays, getitem_array)
 _attach(Tracer, _of_tracers, read)
 for _name, _method in ("__iter__", _tracer_iter), ("__setitem__", _refuse_setitem):
     setattr(Tracer, _name, _method)
+copyreg.pickle(Array, _reduce)
