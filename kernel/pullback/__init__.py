@@ -45,6 +45,7 @@ _NAMES = {
         "transfer_guard_device_to_device transfer_guard_device_to_host "
         "transfer_guard_host_to_device debug_key_reuse softmax_custom_jvp legacy_prng_key"
     ),
+    "core.aval": "typeof",
     "core.dtypes": "float0",
     "api.evaltime": "ensure_compile_time_eval named_call named_scope",
     "random.threefry": "threefry2x32_p",

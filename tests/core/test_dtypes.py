@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
+import pullback
 from pullback.core import dtypes
 from pullback.core.aval import make_aval
 from pullback.core.config import Scope, config, enable_x64, numpy_dtype_promotion
@@ -222,3 +223,9 @@ def test_the_setting_is_read_each_time():
     with enable_x64(True):
         assert dtypes.result_type(1.0) == np.float64
     assert dtypes.result_type(1.0) == np.float32
+
+
+def test_text_of_a_type_of_an_array():
+    aval = pullback.typeof(pullback.numpy.ones((2, 3)))
+    assert (str(aval), repr(aval)) == ("float32[2,3]", "ShapedArray(float32[2,3])")
+    assert str(pullback.typeof(1.0)) == "~float32[]"

@@ -70,11 +70,13 @@ class ShapedArray:
         dims = ",".join(map(str, self.shape))
         return f"{dtypes.short_name(self.dtype)}[{dims}]"
 
+    def __str__(self) -> str:
+        weak = "~" if self.weak_type else ""
+        return f"{weak}{dtypes.name(self.dtype)}[{','.join(map(str, self.shape))}]"
+
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
         return f"ShapedArray({dtypes.name(self.dtype)}[{','.join(map(str, self.shape))}]{weak})"
-
-    __str__ = str_short
 
 
 _interned: dict[tuple, ShapedArray] = {}

@@ -236,7 +236,7 @@ def _split(name: str, ary: Any, sections: Any, axis: int, equal: bool) -> list[A
     ary = lift(name, ary)
     axis = promote.canonical_axis(axis, ary.ndim)
     length = ary.shape[axis]
-    if np.ndim(sections) > 0 or isinstance(sections, (list, tuple)):
+    if isinstance(sections, (list, tuple)) or np.ndim(sections) > 0:
         points = [promote.index_of(i, "split point") for i in sections]
         points = [builtins.min(builtins.max(p + length if p < 0 else p, 0), length) for p in points]
         cuts = (0, *points, length)
@@ -297,7 +297,7 @@ def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
 def tile(A: Any, reps: Any) -> Any:
     """The array repeated as a whole, `reps` times along each axis."""
     A = lift("tile", A)
-    if isinstance(reps, (int, np.integer)):
+    if isinstance(reps, (int, np.integer)) or (promote.is_array(reps) and np.ndim(reps) == 0):
         reps = (reps,)
     counts = tuple(promote.index_of(r, "reps") for r in reps)
     return _tile(A, counts)
@@ -341,8 +341,12 @@ def repeat(
     axis = promote.canonical_axis(axis, a.ndim) if a.ndim else 0
     a = atleast_1d(a)
     if total_repeat_length is None:
-        if isinstance(repeats, Tracer):
-            repeats = np.asarray(repeats)
+        if isinstance(repeats, Tracer) and repeats.concrete() is None:
+            raise errors.ConcretizationTypeError(
+                repeats,
+                "jnp.repeat: the repeats give the length of the result, so they must be known.\n"
+                "Instead: jnp.repeat(x, repeats, total_repeat_length=n).",
+            )
         counts = np.asarray(repeats)
         if counts.size == 1:
             return _repeat(a, int(counts.reshape(())), axis)

@@ -59,7 +59,10 @@ def new_shape(a: Any, dims: Any) -> tuple[int, ...]:
         raise
     unknown = sizes.count(-1)
     if unknown > 1:
-        raise ValueError("can only specify one unknown axis size with a `-1` value")
+        raise errors.shape_error(
+            f"can only specify one unknown axis size with a `-1` value, got {tuple(sizes)}.",
+            "give all sizes but one.",
+        )
     known = math.prod(d for d in sizes if d != -1)
     if unknown:
         if known == 0 or a.size % known:

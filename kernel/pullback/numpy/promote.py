@@ -293,9 +293,18 @@ def broadcast_to(x: Any, shape: Sequence[int]) -> Any:
 
 
 def index_of(value: Any, what: str) -> int:
-    """A Python integer out of `value`, which must be known while tracing."""
+    """A Python integer out of `value`, which must be known while tracing.
+
+    Raises:
+        ConcretizationTypeError: it is not known.
+        TypeError: it is no integer.
+    """
     try:
         return operator.index(value)
+    except errors.TracerIntegerConversionError:
+        raise errors.ConcretizationTypeError(
+            value, f"the {what} must be known while tracing: it is part of the program."
+        ) from None
     except TypeError as error:
         if isinstance(value, Tracer):
             raise
@@ -306,9 +315,10 @@ def canonical_axis(axis: Any, ndim: int) -> int:
     """A non-negative axis.
 
     Raises:
+        ConcretizationTypeError: it is traced.
         ValueError: out of bounds.
     """
-    number = operator.index(axis)
+    number = index_of(axis, "axis") if isinstance(axis, Tracer) else operator.index(axis)
     if not -ndim <= number < ndim:
         raise ValueError(errors.axis_text(number, ndim))
     return number + ndim if number < 0 else number
