@@ -130,6 +130,9 @@ def test_the_branch_that_ran_is_marked():
     graph = build_graph(evaluation.jaxpr, "f", values=evaluation)
     marked = [box.label for box in graph.boxes if "taken" in box.label]
     assert len(marked) == 1 and "branch 1" in marked[0]
+    (ran,) = [n for n in graph.nodes if n.label == "sin"]
+    (other,) = [n for n in graph.nodes if n.label == "add"]
+    assert ran.value == "0.8415" and other.value is None
 
 
 def test_unread_constants_are_left_out_and_unread_inputs_said():

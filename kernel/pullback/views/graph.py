@@ -14,7 +14,8 @@ from typing import Any, Literal
 from pullback.core.jaxpr import Eqn, Jaxpr, Var, inner_jaxprs, literal_text
 from pullback.core.jaxpr import Literal as JaxprLiteral
 from pullback.core.pretty import param_text, variable_names
-from pullback.views.adjoints import CALLS, CUSTOM_CALLS, Evaluation, inner_call
+from pullback.views.adjoints import CUSTOM_CALLS, Evaluation, inner_call
+from pullback.views.bodies import BodyEvaluation, bodies_of, evaluate_body
 from pullback.views.folding import MAX_NODES, fold_runs, operation_name, operations_of
 from pullback.views.sources import SourceLine, source_line
 from pullback.views.text import NOT_COMPUTED, clip, count_text, value_text
@@ -236,7 +237,8 @@ class _Builder:
             "value": _joined([value_text(values.values.get(v)) for v in present])
         }
         cts = [value_text(values.cotangents.get(v)) for v in present]
-        lines["cotangent"] = _joined(cts) if self.backward else None
+        shown = self.backward and not isinstance(values, BodyEvaluation)
+        lines["cotangent"] = _joined(cts) if shown else None
         return lines
 
     def program(
@@ -267,12 +269,11 @@ class _Builder:
             self.connect(eqn, index, node, origin, values)
             for var in eqn.outvars:
                 origin[var] = node
-            bodies = list(_bodies(eqn))
+            bodies = list(bodies_of(eqn))
             if depth > 0 and call is None:
-                taken = _branch_taken(eqn, values)
                 for number, (label, body) in enumerate(bodies):
-                    ran = f"{label}, taken" if number == taken else label
-                    self.body(ran, body, node, depth, box)
+                    ran = evaluate_body(eqn, number, body, values)
+                    self.body(f"{label}{ran.note if ran else ''}", body, node, ran, depth, box)
             else:
                 self.bodies.extend(bodies)
 
@@ -343,15 +344,28 @@ class _Builder:
         self.boxes.append(Box(f"b{len(self.boxes)}", text, parent, count_equations(inner)))
         return self.boxes[-1].id
 
-    def body(self, label: str, body: Jaxpr, node: str, depth: int, box: str | None) -> None:
+    def body(
+        self,
+        label: str,
+        body: Jaxpr,
+        node: str,
+        values: BodyEvaluation | None,
+        depth: int,
+        box: str | None,
+    ) -> None:
         """A loop's body or a branch, in a box of its own beside its operation."""
         frame = self.box(label, body, box)
         own = {
-            var: self.add("input", f"{self.names.get(var, '')}:{var.aval.str_short()}", box=frame)
+            var: self.add(
+                "input",
+                f"{self.names.get(var, '')}:{var.aval.str_short()}",
+                box=frame,
+                **self.known(values, [var]),
+            )
             for var in (*body.constvars, *body.invars)
         }
         first = next(iter(own.values()), None)
-        self.program(body, own, None, depth - 1, frame)
+        self.program(body, own, values, depth - 1, frame)
         for atom in body.outvars:
             text = literal_text(atom.val) if isinstance(atom, JaxprLiteral) else "result"
             out = self.add("output", text, box=frame)
@@ -412,36 +426,8 @@ class _Builder:
                 origin[var] = node
 
 
-def _branch_taken(eqn: Eqn, values: Evaluation | None) -> int | None:
-    """The number of the branch of a cond that ran, if that is known."""
-    if eqn.primitive.name != "cond" or values is None:
-        return None
-    atom = eqn.invars[0]
-    index = atom.val if isinstance(atom, JaxprLiteral) else values.values.get(atom)
-    if index is None:
-        return None
-    return min(max(int(index), 0), len(eqn.params["branches"]) - 1)
-
-
 def _joined(lines: list[str]) -> str:
     return lines[0] if len(lines) == 1 else "; ".join(lines)
-
-
-def _bodies(eqn: Eqn) -> Iterator[tuple[str, Jaxpr]]:
-    """The inner programs of an equation with what each one is."""
-    name = operation_name(eqn).partition(" (")[0]
-    for key in sorted(eqn.params):
-        value = eqn.params[key]
-        found = list(inner_jaxprs({key: value}))
-        for i, body in enumerate(found):
-            part = key.removesuffix("_jaxpr") if key != "jaxpr" else "body"
-            if eqn.primitive.name in CALLS:
-                label = name
-            elif key == "branches":
-                label = f"{name}: branch {i}"
-            else:
-                label = f"{name}: {part}"
-            yield label, body
 
 
 def build_graph(
