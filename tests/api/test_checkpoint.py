@@ -264,3 +264,28 @@ def test_policies_in_loops_under_other_transformations():
     np.testing.assert_allclose(
         pb.grad(kept, (0, 1))(W, xs)[1], pb.grad(reverse, (0, 1))(W, xs)[1], rtol=1e-4, atol=1e-5
     )
+
+
+# As the real jax has them: products and tanh, by inner and outer policy.
+NESTED = {
+    ("none", "none"): (4, 3),
+    ("none", "dots"): (2, 3),
+    ("none", "everything"): (2, 1),
+    ("dots", "nothing"): (3, 3),
+    ("dots", "everything"): (2, 1),
+    ("everything", "dots"): (2, 2),
+    ("nothing", "everything"): (2, 1),
+    ("nothing", "nothing"): (4, 3),
+}
+
+
+@pytest.mark.parametrize(("inside", "outside"), NESTED)
+def test_a_policy_reaches_into_inner_checkpoints(inside, outside):
+    def fun(w, x):
+        inner = pb.checkpoint(lambda v: jnp.tanh(v @ w), policy=POLICIES[inside])
+        return jnp.exp(inner(jnp.sin(x))).sum()
+
+    gradient = pb.grad(pb.checkpoint(fun, policy=POLICIES[outside]))
+    np.testing.assert_allclose(gradient(W, X[0]), pb.grad(fun)(W, X[0]), rtol=1e-4, atol=1e-5)
+    found = _count(pb.make_jaxpr(gradient)(W, X[0]).jaxpr, ("dot_general", "tanh"))
+    assert tuple(found.values()) == NESTED[inside, outside]

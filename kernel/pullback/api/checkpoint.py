@@ -16,7 +16,7 @@ from pullback.core.aval import typeof
 from pullback.core.source import api_boundary
 from pullback.lax.inner import function_name, trace_function
 from pullback.lax.remat import checkpoint_p, name_p
-from pullback.lax.remat_policy import Policy
+from pullback.lax.remat_policy import Either, Policy
 from pullback.xla.client import default_backend
 
 
@@ -90,18 +90,9 @@ def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
     return _ByName(frozenset(names_not_to_save), listed=False, others=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Either:
-    first: Policy
-    second: Policy
-
-    def __call__(self, prim: Any, *avals: Any, **params: Any) -> bool:
-        return self.first(prim, *avals, **params) or self.second(prim, *avals, **params)
-
-
 def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
     """Save what either of two policies saves."""
-    return _Either(policy_1, policy_2)
+    return Either(policy_1, policy_2)
 
 
 def _check_places(offload_src: str, offload_dst: str) -> None:

@@ -21,7 +21,14 @@ from pullback.core.jvp import Zero, zero_of
 from pullback.core.tracer import Primitive
 from pullback.core.transpose import backward_pass, is_undefined
 from pullback.lax.loop_parts import pick
-from pullback.lax.remat_policy import Policy, cut_at, inlined, open_loops
+from pullback.lax.remat_policy import (
+    CHECKPOINT,
+    Policy,
+    cut_at,
+    inlined,
+    open_loops,
+    passed_down,
+)
 
 # Programs of fewer equations are written in place: a call would not make anything shorter.
 _WORTH_A_CALL = 16
@@ -118,8 +125,14 @@ def _plan(jaxpr: Jaxpr, nonzero: tuple[bool, ...], policy: Policy | None) -> _Pl
     return cached(jaxpr, key, lambda: _make_plan(jaxpr, nonzero, policy))
 
 
+def _split(jaxpr: Jaxpr, nonzero: tuple[bool, ...], policy: Policy | None) -> Any:
+    if policy is not None:
+        jaxpr = passed_down(inlined(jaxpr), policy)
+    return linearize_jaxpr(jaxpr, nonzero)
+
+
 def _make_plan(jaxpr: Jaxpr, nonzero: tuple[bool, ...], policy: Policy | None) -> _Plan:
-    split = linearize_jaxpr(inlined(jaxpr) if policy is not None else jaxpr, nonzero)
+    split = _split(jaxpr, nonzero, policy)
     known = split.known
     n_lead = len(split.known_consts)
     if policy is not None:
@@ -209,7 +222,7 @@ def _linearize(
     differentiated: bool,
 ) -> tuple[list, list]:
     nonzero = tuple([type(t) is not Zero for t in tangents])
-    split = linearize_jaxpr(inlined(jaxpr) if policy is not None else jaxpr, nonzero)
+    split = _split(jaxpr, nonzero, policy)
     plan = _plan(jaxpr, nonzero, policy)
     lead = split.known_consts
     if len(plan.known.eqns) < _WORTH_A_CALL:
@@ -283,7 +296,7 @@ def _batch(
 
 
 checkpoint_p = Primitive(
-    name="checkpoint",
+    name=CHECKPOINT,
     doc="the results of a function whose inner values are recomputed when it is differentiated",
     multiple_results=True,
     abstract=_abstract,

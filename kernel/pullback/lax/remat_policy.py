@@ -22,6 +22,17 @@ from pullback.lax.scan import scan_p
 Policy = Callable[..., Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Either:
+    """The policy that saves what either of two saves."""
+
+    first: Policy
+    second: Policy
+
+    def __call__(self, prim: Any, *avals: Any, **params: Any) -> bool:
+        return self.first(prim, *avals, **params) or self.second(prim, *avals, **params)
+
+
 def _saved_by(policy: Policy, eqn: Eqn) -> bool:
     return bool(policy(eqn.primitive, *[v.aval for v in eqn.invars], **eqn.params))
 
@@ -77,6 +88,34 @@ def cut_at(jaxpr: Jaxpr, saveable: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
     used = [v for v, k in zip(saveable, kept[len(jaxpr.invars) :], strict=True) if k]
     cut = Jaxpr((), [*jaxpr.invars, *used], small.outvars, small.eqns, jaxpr.debug_name)
     return cut, used
+
+
+def passed_down(jaxpr: Jaxpr, policy: Policy) -> Jaxpr:
+    """The program, whose inner checkpoints save what the policy of the outer one saves, too."""
+
+    def changed(eqn: Eqn) -> Eqn:
+        params = eqn.params
+        if eqn.primitive.name == CHECKPOINT:
+            own = params["policy"]
+            both = policy if own is None or own == policy else Either(own, policy)
+            params = {**params, "policy": both}
+        elif eqn.primitive is scan_p:
+            body = passed_down(inlined(params["jaxpr"]), policy)
+            params = params if body is params["jaxpr"] else {**params, "jaxpr": body}
+        if params is eqn.params:
+            return eqn
+        return Eqn(eqn.primitive, eqn.invars, eqn.outvars, params, eqn.source)
+
+    def make() -> Jaxpr:
+        eqns = [changed(e) for e in jaxpr.eqns]
+        same = all(a is b for a, b in zip(eqns, jaxpr.eqns, strict=True))
+        return jaxpr if same else intern_jaxpr(jaxpr.replace(eqns=eqns))
+
+    return cached(jaxpr, ("passed_down", policy), make)
+
+
+CHECKPOINT = "checkpoint"
+"""The name of the primitive, which is declared above this module."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
