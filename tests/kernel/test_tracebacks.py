@@ -166,3 +166,20 @@ def test_the_debugger_starts_at_the_user_s_frame(kernel):
     result = kernel.run("%debug", answers=["q"])
     kernel.run("%config PullbackTracebacks.show_engine_frames = False")
     assert "/pullback/" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def deeper(x):\n    return deeper(x + 1)\ndeeper(1)",
+        "def deeper(x):\n    return deeper(jnp.sin(x))\ndeeper(1.0)",
+        "def deeper(x):\n    return deeper(x + 1)\njax.jit(deeper)(1.0)",
+    ],
+)
+def test_a_recursion_without_end_is_told_in_a_few_frames(kernel, code):
+    result = kernel.run(f"import jax, jax.numpy as jnp\n{code}", check=False)
+    assert result.error_name == "RecursionError"
+    assert "more frames of deeper, line 3]" in result.traceback
+    assert result.traceback.count("----> ") <= 5 and "/pullback/" not in result.traceback
+    short = "def down(n):\n    return 1 / n if n == 0 else down(n - 1)\ndown(2)"
+    assert "more frames" not in kernel.run(short, check=False).traceback

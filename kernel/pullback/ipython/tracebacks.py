@@ -17,6 +17,7 @@ from traitlets.config import Configurable
 from pullback.core import source
 from pullback.xla.runtime_errors import add_advice
 
+_SHOWN_ALIKE = 2  # of frames that call themselves from one line; the last of them is shown too
 _ALSO_FOLDED = ("/jaxlib/", "<frozen ", "/contextlib.py", "/functools.py")
 
 
@@ -75,9 +76,34 @@ def _line_of(entry: TracebackType) -> int:
     return entry.tb_frame.f_code.co_firstlineno if line is None else line
 
 
+def _fold_recursion(
+    kept: list[TracebackType], folded: dict[int, list[TracebackType]]
+) -> tuple[list[TracebackType], dict[int, list[TracebackType]], dict[int, int]]:
+    """The frames of `split_frames` without most of those that call themselves from the same line.
+
+    Returns:
+        entries and runs as before, and after which entry how many alike were left out.
+    """
+    places = [(entry.tb_frame.f_code, _line_of(entry)) for entry in kept]
+    short: list[TracebackType] = []
+    runs = {-1: folded[-1]} if -1 in folded else {}
+    left_out: dict[int, int] = {}
+    start = 0
+    for i, entry in enumerate(kept):
+        start = i if i == 0 or places[i] != places[i - 1] else start
+        is_last = i + 1 == len(kept) or places[i + 1] != places[i]
+        if i - start >= _SHOWN_ALIKE and not is_last:
+            left_out[len(short) - 1] = left_out.get(len(short) - 1, 0) + 1
+            continue
+        if i in folded:
+            runs[len(short)] = folded[i]
+        short.append(entry)
+    return short, runs, left_out
+
+
 def _is_fault(error: BaseException, last: TracebackType) -> bool:
-    """Whether the engine ran into an error; where an interrupt found it says nothing."""
-    if isinstance(error, KeyboardInterrupt):
+    """Whether the engine ran into an error; where an interrupt or a full stack found it is chance."""
+    if isinstance(error, KeyboardInterrupt | RecursionError):
         return False
     return not source.raised_on_purpose(error, last)
 
@@ -101,6 +127,25 @@ class _FoldedFrames(SimpleNamespace):
             f"    [{len(self.run)} engine frame{'s' * (len(self.run) > 1)}: {names}; "
             "%config PullbackTracebacks.show_engine_frames = True shows all]\n"
         )
+
+
+class _AlikeFrames(SimpleNamespace):
+    """Stands in a list of frame records for frames of a recursion."""
+
+    def __init__(self, entry: TracebackType, count: int) -> None:
+        frame = SimpleNamespace(f_locals={})
+        code = entry.tb_frame.f_code
+        super().__init__(
+            name=code.co_name,
+            count=count,
+            _sd=None,
+            frame=frame,
+            filename=code.co_filename,
+            lineno=_line_of(entry),
+        )
+
+    def text(self) -> str:
+        return f"    [{self.count} more frames of {self.name}, line {self.lineno}]\n"
 
 
 class FoldingTB(AutoFormattedTB):
@@ -146,25 +191,28 @@ class FoldingTB(AutoFormattedTB):
             etb = _chain(list(_walk(etb))) or etb
         if self.switch.show_engine_frames:
             return super().get_records(etb, context, tb_offset)
-        kept, folded = split_frames(etb)
-        if not folded:
+        kept, folded, left_out = _fold_recursion(*split_frames(etb))
+        if not folded and not left_out:
             return super().get_records(etb, context, tb_offset)
         last = folded.get(len(kept) - 1, [])
         failed = last and self.shown and _is_fault(self.shown, last[-1])
         chain = _chain([*kept, last[-1]] if failed else kept)
         records = super().get_records(chain, context, tb_offset) if chain is not None else []
         run_after = {id(kept[i].tb_frame): run for i, run in folded.items() if i >= 0}
+        alike_after = {id(kept[i].tb_frame): (kept[i], n) for i, n in left_out.items()}
         out: list[Any] = [_FoldedFrames(folded[-1])] if -1 in folded else []
         for record in records:
             out.append(record)
-            run = run_after.get(id(record.frame)) if record.frame is not None else None
-            if run:
-                out.append(_FoldedFrames(run))
+            place = id(record.frame) if record.frame is not None else None
+            if place in run_after:
+                out.append(_FoldedFrames(run_after[place]))
+            if place in alike_after:
+                out.append(_AlikeFrames(*alike_after[place]))
         return out
 
     def format_record(self, frame_info: Any) -> str:
         """One frame, or the line that stands for a folded run."""
-        if isinstance(frame_info, _FoldedFrames):
+        if isinstance(frame_info, _FoldedFrames | _AlikeFrames):
             return frame_info.text()
         if frame_info.lineno is None and frame_info.frame is not None:
             frame_info.lineno = frame_info.frame.f_code.co_firstlineno
