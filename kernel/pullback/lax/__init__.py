@@ -261,6 +261,7 @@ from pullback.lax.reduce_generic import (
     reduce_p,
 )
 from pullback.lax.remat import checkpoint_p, name_p, optimization_barrier, optimization_barrier_p
+from pullback.lax.rng import RandomAlgorithm, rng_bit_generator, rng_bit_generator_p
 from pullback.lax.scan import scan_p
 from pullback.lax.scatter import (
     scatter,
