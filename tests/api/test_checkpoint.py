@@ -289,3 +289,32 @@ def test_a_policy_reaches_into_inner_checkpoints(inside, outside):
     np.testing.assert_allclose(gradient(W, X[0]), pb.grad(fun)(W, X[0]), rtol=1e-4, atol=1e-5)
     found = _count(pb.make_jaxpr(gradient)(W, X[0]).jaxpr, ("dot_general", "tanh"))
     assert tuple(found.values()) == NESTED[inside, outside]
+
+
+def branches(w, x):
+    first, second = (lambda v: jnp.tanh(v @ w)), (lambda v: jnp.sin(v @ w))
+    return lax.cond(x[0] > 0, first, second, x).sum()
+
+
+def branches_in_a_loop(w, x):
+    def step(h, v):
+        ways = [lambda h: jnp.tanh(h @ w), lambda h: jnp.sin(h @ w) + jnp.exp(h), lambda h: h]
+        return lax.switch((v > 0).astype(int), ways, h), None
+
+    return lax.scan(step, x, x)[0].sum()
+
+
+@pytest.mark.parametrize(
+    ("name", "n_dots", "n_tanh"),
+    [("none", 8, 2), ("dots", 6, 2), ("everything", 6, 1), ("nothing", 8, 2)],
+)
+@pytest.mark.parametrize("fun", [branches, branches_in_a_loop])
+def test_a_policy_is_applied_in_branches(fun, name, n_dots, n_tanh):
+    """The counts are those of the real jax."""
+    gradient = pb.grad(pb.checkpoint(fun, policy=POLICIES[name]), (0, 1))
+    for x in (jnp.abs(X[0]), -jnp.abs(X[0])):
+        for got, want in zip(gradient(W, x), pb.grad(fun, (0, 1))(W, x), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+    jaxpr = pb.make_jaxpr(gradient)(W, X[0]).jaxpr
+    check_jaxpr(jaxpr)
+    assert tuple(_count(jaxpr, ("dot_general", "tanh")).values()) == (n_dots, n_tanh)

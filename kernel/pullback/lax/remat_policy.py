@@ -1,6 +1,6 @@
 """What a checkpoint policy saves of a program: the values of single operations, in loops, too.
 
-A policy is asked about each operation, those in jitted calls and in the bodies of scans included. A
+A policy is asked about each operation, those in jitted calls, branches and bodies of scans included. A
 value that it saves in a body is stacked over the steps, and the loop that recomputes the others
 takes it slice by slice.
 
@@ -15,9 +15,11 @@ from typing import Any
 
 from pullback.core.call import cached, jit_p
 from pullback.core.jaxpr import Eqn, Jaxpr, Literal, Var, dce_jaxpr
+from pullback.lax.control_flow import cond_p
 from pullback.lax.inner import intern_jaxpr
 from pullback.lax.loop_parts import split_at, stacked_aval
 from pullback.lax.scan import scan_p
+from pullback.lax.scan_residuals import add_zero_results
 
 Policy = Callable[..., Any]
 
@@ -102,6 +104,9 @@ def passed_down(jaxpr: Jaxpr, policy: Policy) -> Jaxpr:
         elif eqn.primitive is scan_p:
             body = passed_down(inlined(params["jaxpr"]), policy)
             params = params if body is params["jaxpr"] else {**params, "jaxpr": body}
+        elif eqn.primitive is cond_p:
+            branches = tuple([passed_down(inlined(b), policy) for b in params["branches"]])
+            params = params if branches == params["branches"] else {**params, "branches": branches}
         if params is eqn.params:
             return eqn
         return Eqn(eqn.primitive, eqn.invars, eqn.outvars, params, eqn.source)
@@ -155,6 +160,10 @@ def open_loops(jaxpr: Jaxpr, policy: Policy | None) -> Opened:
             saveable += stacks
             if _saved_by(policy, eqn):
                 saveable += eqn.outvars[: eqn.params["num_carry"]]
+        elif eqn.primitive is cond_p and not _saved_by(policy, eqn):
+            forward, moved, slots = _open_cond(moved, policy)
+            once.append(Eqn(cond_p, eqn.invars, forward.outvars, forward.params, eqn.source))
+            saveable += slots
         else:
             once.append(eqn)
             if _saved_by(policy, eqn):
@@ -208,3 +217,39 @@ def _open_scan(eqn: Eqn, policy: Policy) -> tuple[Eqn, Eqn, list[Var], dict[Var,
         if type(inside) is not Literal and inside in operand
     }
     return forward, backward, list(stacks.values()), aliases
+
+
+def _open_cond(eqn: Eqn, policy: Policy) -> tuple[Eqn, Eqn, list[Var]]:
+    """A cond that gives the values saved in its branches, and one that takes them.
+
+    Each saved value has a place of its own among the results; branches without it give zeros.
+
+    Returns:
+        Both equations, and the saved values.
+    """
+    parts = []
+    for branch in eqn.params["branches"]:
+        opened = open_loops(inlined(branch), policy)
+        inputs = set(opened.once.invars)
+        saved = [v for v in dict.fromkeys(opened.saveable) if v not in inputs]
+        parts.append((opened.once, *cut_at(opened.again, saved)))
+    slots = [(i, v) for i, (_, _, used) in enumerate(parts) for v in used]
+    if not slots:
+        return eqn, eqn, []
+    avals = [*eqn.params["branches"][0].out_avals, *(v.aval for _, v in slots)]
+    gives, takes = [], []
+    for i, (once, cut, used) in enumerate(parts):
+        own = [j == i for j, _ in slots]
+        longer = once.replace(outvars=[*once.outvars, *used])
+        present = [True] * len(once.outvars) + own
+        gives.append(add_zero_results(longer, present, [True] * len(present), avals))
+        given = [v if mine else Var(v.aval) for (_, v), mine in zip(slots, own, strict=True)]
+        takes.append(cut.replace(invars=[*once.invars, *given]))
+    results = [Var(v.aval) for _, v in slots]
+
+    def with_branches(branches: list[Jaxpr], invars: Sequence[Any], outvars: Sequence[Var]) -> Eqn:
+        interned = tuple([intern_jaxpr(b) for b in branches])
+        return Eqn(cond_p, invars, outvars, {**eqn.params, "branches": interned}, eqn.source)
+
+    forward = with_branches(gives, eqn.invars, [*eqn.outvars, *results])
+    return forward, with_branches(takes, [*eqn.invars, *results], eqn.outvars), results
