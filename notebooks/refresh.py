@@ -24,7 +24,8 @@ LANGUAGE = {
 def refresh(path: Path) -> None:
     """Run one notebook from top to bottom on the installed kernel and save it in place."""
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, kernel_name="pullback", timeout=600, record_timing=False).execute()
+    options = {"timeout": 600, "record_timing": False, "coalesce_streams": True}
+    NotebookClient(notebook, kernel_name="pullback", **options).execute()
     notebook.metadata.kernelspec = KERNELSPEC
     notebook.metadata.language_info = LANGUAGE
     nbformat.validate(notebook)
