@@ -151,3 +151,16 @@ def test_platform_dependent():
     assert float(g(3.0)) == 6.0
     with pytest.raises(NotImplementedError, match="default="):
         lax.platform_dependent(1.0, tpu=jnp.sin)
+
+
+def test_platform_dependent_calls_only_the_chosen_function_where_the_platform_is_known():
+    def fun(x):
+        return lax.platform_dependent(x, cpu=lambda x: 2 * x, tpu=lambda x: 1 / 0)
+
+    assert fun(jnp.ones(2)).tolist() == [2.0, 2.0]
+    assert pb.vmap(fun)(jnp.ones(2)).tolist() == [2.0, 2.0]
+    assert pb.grad(fun)(1.0) == 2.0
+    with pytest.raises(ZeroDivisionError):
+        pb.jit(fun)(jnp.ones(2))
+    with pytest.raises(NotImplementedError, match="no function for 'cpu'"):
+        lax.platform_dependent(1.0, tpu=lambda x: x)

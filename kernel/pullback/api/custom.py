@@ -20,7 +20,7 @@ from pullback.api.custom_call import (
     nondiff_numbers,
     signature_of,
 )
-from pullback.core import dtypes, pytree
+from pullback.core import dtypes, errors, pytree
 from pullback.core.aval import tangent_aval, typeof
 from pullback.core.jaxpr import eval_jaxpr
 from pullback.core.source import api_boundary
@@ -200,7 +200,7 @@ class custom_vjp:  # noqa: N801  (JAX's name)
         arguments = CallArguments(self.fun, self._signature, args, kwargs, self.nondiff_argnums)
         for x in arguments.static():
             if any(isinstance(leaf, Tracer) for leaf in pytree.tree_leaves(x)):
-                raise TypeError(
+                raise errors.UnexpectedTracerError(
                     f"custom_vjp: a traced value was passed to {name} at a position listed in "
                     f"nondiff_argnums, {self.nondiff_argnums}: {x!r:.60}.\n"
                     "Instead: make it a differentiable argument whose cotangent is None."

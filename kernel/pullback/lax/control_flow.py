@@ -22,7 +22,8 @@ from pullback.core.config import config
 from pullback.core.jaxpr import Eqn, Jaxpr, Var, dce_jaxpr, dce_rules, eval_jaxpr
 from pullback.core.jvp import Zero, zero_of
 from pullback.core.source import api_boundary
-from pullback.core.tracer import Primitive, concrete_or_none
+from pullback.core.stage import JaxprTrace
+from pullback.core.tracer import Primitive, Trace, concrete_or_none, state
 from pullback.core.transpose import is_undefined
 from pullback.lax.branch_types import check_branches
 from pullback.lax.compare_select import clamp_p, eq_p, ne_p, select_n_p
@@ -39,6 +40,7 @@ from pullback.lax.loop_parts import pick
 from pullback.lax.masked_effects import can_run_for_all, masked, needs_mask
 from pullback.lax.scan_residuals import add_zero_results
 from pullback.lax.shape import broadcast_in_dim_p
+from pullback.xla import client
 
 _INDEX = np.dtype(np.int32)
 
@@ -417,14 +419,28 @@ def switch(
     return _bind_branches("switch", index, tuple(branches), operands)
 
 
-def _platform_index_lower(ctx: Any, *, platforms: tuple[tuple[str, ...], ...]) -> Any:
+def _chosen_platform(platform: str, platforms: Sequence[tuple[str, ...]]) -> int:
     for i, names in enumerate(platforms):
-        if ctx.platform in names or not names:
-            return ctx.const(np.int32(i))
+        if platform in names or not names:
+            return i
     raise NotImplementedError(
-        f"platform_dependent: there is no function for {ctx.platform!r}; there are some for "
+        f"platform_dependent: there is no function for {platform!r}; there are some for "
         f"{[n for names in platforms for n in names]}.\nInstead: pass default=."
     )
+
+
+def _platform_index_lower(ctx: Any, *, platforms: tuple[tuple[str, ...], ...]) -> Any:
+    return ctx.const(np.int32(_chosen_platform(ctx.platform, platforms)))
+
+
+def _is_staged() -> bool:
+    """Whether a program is being written, for a platform that is not known yet."""
+    trace: Trace | None = state.trace
+    while trace is not None:
+        if isinstance(trace, JaxprTrace):
+            return True
+        trace = trace.parent
+    return False
 
 
 platform_index_p: Primitive = Primitive(
@@ -446,6 +462,7 @@ def platform_dependent(
         args: operands of the functions.
         default: the function for every other platform.
         per_platform: functions by platform name (cpu, cuda, rocm, tpu); results of the same types.
+            Outside of staged functions only the chosen one is called.
 
     Example:
         >>> from pullback import lax
@@ -459,5 +476,7 @@ def platform_dependent(
         funs.append(default)
     if not funs:
         raise ValueError("platform_dependent: give at least one function.")
+    if not _is_staged():
+        return funs[_chosen_platform(client.default_device().platform, platforms)](*args)
     index = platform_index_p.bind(platforms=tuple(platforms))
     return _bind_branches("switch", index, funs, args)
