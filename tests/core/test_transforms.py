@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
+import pullback.numpy as jnp
 from pullback import lax
 from pullback.core import errors
 from pullback.core.jaxpr import check_jaxpr
@@ -304,3 +305,17 @@ def test_no_field_of_a_tracer_hides_an_array_method():
     assert len(found) >= 5
     for cls in found:
         assert not public & set(cls.__dict__.get("__slots__", ())), cls
+
+
+def test_a_tracer_with_a_known_value_shows_it():
+    seen = []
+    pb.grad(lambda x: (seen.append(repr(x * 2)), x)[1])(3.0)
+    pb.jvp(lambda x: seen.append(repr(x)) or x, (jnp.arange(3.0),), (jnp.ones(3),))
+    pb.jit(lambda x: seen.append(repr(x)) or x)(1.0)
+    pb.grad(lambda x: (seen.append(repr(x)), jnp.sum(x))[1])(jnp.zeros((10, 10)))
+    assert seen == [
+        "LinTracer<f32[]> with value 6.0",
+        "JVPTracer<f32[3]> with value [0. 1. 2.]",
+        "JaxprTracer<f32[]>",
+        "LinTracer<f32[10,10]>",
+    ]

@@ -104,6 +104,10 @@ class Trace:
         return type(self).__name__
 
 
+# Tracers of at most so many elements show their value, where it is known.
+_SHOWN_SIZE = 16
+
+
 class Tracer:
     """A stand-in for an array while a function is traced. Operators are attached by numpy/."""
 
@@ -177,7 +181,11 @@ class Tracer:
         return self
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}<{self.aval.str_short()}>"
+        kind = f"{type(self).__name__}<{self.aval.str_short()}>"
+        if self.aval.size > _SHOWN_SIZE or not self._trace.live:
+            return kind
+        value = self.concrete()
+        return kind if value is None else f"{kind} with value {value}"
 
     def __format__(self, spec: str) -> str:
         value = self.concrete()
