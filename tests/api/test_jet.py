@@ -310,3 +310,42 @@ for scaled in (True, False):
                 np.testing.assert_allclose(
                     terms[i][k], want[f"t{i}{k}{scaled}"], rtol=2e-4, atol=1e-5
                 )
+
+
+def test_mapped_programs_and_side_effects(capfd):
+    def fun(x):
+        jax.debug.print("x {}", x)
+        mesh = jax.make_mesh((1,), ("i",))
+        by_mesh = jax.shard_map(
+            lambda v: lax.psum(jnp.sin(v), "i"), mesh=mesh, in_specs=jax.P("i"), out_specs=jax.P()
+        )
+        square = jax.custom_batching.custom_vmap(lambda v: v * v)
+        square.def_vmap(lambda n, batched, v: (v * v, True))
+        return by_mesh(x), jax.pmap(jnp.cos)(x[None])[0], square(x)
+
+    x = jnp.asarray(X)
+    _, terms = jet(fun, (x,), ([x, jnp.zeros(3)],))
+    jax.effects_barrier()
+    assert capfd.readouterr().out.count("x [") == 1
+    np.testing.assert_allclose(terms[0][1], -np.sin(X) * X**2, rtol=1e-5)
+    np.testing.assert_allclose(terms[1][1], -np.cos(X) * X**2, rtol=1e-5)
+    np.testing.assert_allclose(terms[2][1], 2 * X**2, rtol=1e-5)
+
+
+def test_implicit_functions():
+    def root(a):
+        return lax.custom_root(
+            lambda v: v**2 - a, 1.0, lambda f, x: jnp.sqrt(a), lambda g, y: y / g(1.0)
+        )
+
+    _, terms = jet(root, (4.0,), ([1.0, 0.0, 0.0],))
+    np.testing.assert_allclose(terms, [1 / 4, -1 / 32, 3 / 256], rtol=1e-5)
+
+
+def test_derivatives_of_primitives_are_kept_until_caches_are_cleared():
+    from pullback.lax.jet import _cached_derivative
+
+    jet(lax.erf, (0.5,), ([1.0, 0.0],))
+    assert _cached_derivative.cache_info().currsize > 0
+    jax.clear_caches()
+    assert _cached_derivative.cache_info().currsize == 0

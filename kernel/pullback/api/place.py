@@ -15,6 +15,7 @@ from pullback.core.aval import ShapedArray, typeof
 from pullback.core.jvp import linear_jvp
 from pullback.core.source import api_boundary
 from pullback.core.tracer import Primitive, Tracer
+from pullback.lax import jet
 from pullback.xla import arguments, client, compat, compile, dispatch, transfer, transfer_guard
 from pullback.xla.array import Array
 from pullback.xla.sharding import SingleDeviceSharding, leading_axis_sharding
@@ -132,5 +133,6 @@ def clear_caches() -> None:
     dispatch.clear_caches()
     linearize.templates.clear()
     reverse.clear_caches()
+    jet.clear_caches()
     compat.clear_dispatch_caches()
     compile.clear_memory()

@@ -210,6 +210,11 @@ def _cached_derivative(
     return found
 
 
+def clear_caches() -> None:
+    """Forget the programs of derivatives."""
+    _cached_derivative.cache_clear()
+
+
 def _derivative_of(
     prim: Primitive, params: dict[str, Any], avals: tuple, varying: tuple
 ) -> tuple[Jaxpr, list[Any], list[bool]]:
