@@ -1,6 +1,7 @@
 """`pullback.random`: an index of keys and samplers."""
 
 from pullback.core.index import public_names
+from pullback.random.binomial import binomial, multinomial
 from pullback.random.distributions import (
     double_sided_maxwell,
     geometric,
@@ -59,6 +60,7 @@ __all__ = [
     "ball",
     "bernoulli",
     "beta",
+    "binomial",
     "bits",
     "categorical",
     "cauchy",
@@ -82,6 +84,7 @@ __all__ = [
     "logistic",
     "lognormal",
     "maxwell",
+    "multinomial",
     "multivariate_normal",
     "normal",
     "orthogonal",
