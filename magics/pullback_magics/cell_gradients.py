@@ -12,8 +12,9 @@ from typing import Any
 from pullback.api.autodiff import value_and_grad
 from pullback.core import pytree
 from pullback_magics.cells import LAST, Cell, cell_function, settle, shared_cells
-from pullback_magics.gradients import Gradient, not_a_number
-from pullback_magics.programs import traced_cells
+from pullback_magics.choices import not_a_number
+from pullback_magics.gradients import Gradient
+from pullback_magics.leaks import traced_cells
 from pullback_magics.targets import Target, is_numeric
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from pullback.views.html import Bundle
 from pullback_magics.cell_gradients import bind, cell_gradient, check_read
-from pullback_magics.cells import parse_cell, register_source
+from pullback_magics.cell_sources import register_source
+from pullback_magics.cells import parse_cell
 from pullback_magics.devices import devices_view
 from pullback_magics.faults import MagicError
 from pullback_magics.gradients import gradient

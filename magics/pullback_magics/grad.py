@@ -19,11 +19,13 @@ from IPython.core.magic import (
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from pullback_magics.cell_gradients import bind, cell_gradient, check_read
-from pullback_magics.cells import parse_cell, raw_cell, register_source
-from pullback_magics.gradients import check_inexact, choose, gradient, tape
+from pullback_magics.cell_sources import raw_cell, register_source
+from pullback_magics.cells import parse_cell
+from pullback_magics.choices import check_inexact, choose
+from pullback_magics.gradients import gradient, tape
+from pullback_magics.leaks import holders, leak_note
 from pullback_magics.options import name_list, parse_line
 from pullback_magics.output import say, show
-from pullback_magics.programs import holders, leak_note
 
 
 @magics_class

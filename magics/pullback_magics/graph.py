@@ -28,7 +28,8 @@ from pullback.views.adjoints import inner_call
 from pullback.views.html import Bundle
 from pullback.views.program_view import GraphView, view_program, view_text
 from pullback.views.sources import label_of_file
-from pullback_magics.gradients import evaluate_backward, with_checked_result
+from pullback_magics.choices import with_checked_result
+from pullback_magics.gradients import evaluate_backward
 from pullback_magics.options import parse_line
 from pullback_magics.output import say
 from pullback_magics.targets import Target, leaf_names, names_of_values, target_of

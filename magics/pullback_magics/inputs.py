@@ -13,9 +13,10 @@ from pullback.core import pytree
 from pullback.core.aval import ShapedArray, typeof
 from pullback.xla.arguments import first_device, placement
 from pullback.xla.array import Array
-from pullback_magics.captured import Snapshot, Token, captured_names, difference, token
+from pullback_magics.captured import Snapshot, captured_names, difference
 from pullback_magics.cells import Cell
 from pullback_magics.targets import has_arrays, has_leaves, is_array, path_text
+from pullback_magics.tokens import Token, token
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,10 +20,12 @@ from pullback.views.program_view import view_program
 from pullback.views.text import count_text
 from pullback.xla import client
 from pullback_magics.captured import Watch
-from pullback_magics.cells import LAST, Cell, parse_cell, raw_cell, register_source
+from pullback_magics.cell_sources import raw_cell, register_source
+from pullback_magics.cells import LAST, Cell, parse_cell
+from pullback_magics.leaks import leak_note
 from pullback_magics.options import Line, name_list, parse_line
 from pullback_magics.output import is_deterministic, say, show, stage_times
-from pullback_magics.programs import CellProgram, Run, leak_note
+from pullback_magics.programs import CellProgram, Run
 from pullback_magics.targets import names_of_values
 
 _MAX_PROGRAMS = 64

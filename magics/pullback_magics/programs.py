@@ -6,11 +6,10 @@ Builds on inputs.py, captured.py and the engine's stages. Tested in tests/magics
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import CellType
 from typing import Any
@@ -19,18 +18,12 @@ from pullback.api.jit import jit
 from pullback.core import pytree
 from pullback.core.tracer import Tracer
 from pullback.views.timeline import block
-from pullback_magics.captured import (
-    Snapshot,
-    Token,
-    attributes,
-    changes,
-    plain_function,
-    snapshot,
-    token,
-)
+from pullback_magics.captured import Snapshot, changes, snapshot
 from pullback_magics.cells import LAST, Cell, cell_function, settle, shared_cells
 from pullback_magics.inputs import Inputs, donated_numbers, gather_inputs, mutated, signature, why
-from pullback_magics.targets import has_leaves, is_array
+from pullback_magics.leaks import holders, traced_cells, tracers
+from pullback_magics.targets import is_array
+from pullback_magics.tokens import Token, token
 
 _MAX_VERSIONS = 8
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
@@ -152,7 +145,7 @@ class CellProgram:
         constants = {n: namespace[n] for n in inputs.constants}
         names = inputs.without_values()
         shape: list[Any] = []
-        older = _tracers(namespace)
+        older = tracers(namespace)
 
         def cell(*leaves: Any) -> list[Any]:
             given = names.rebuild(leaves)
@@ -161,7 +154,7 @@ class CellProgram:
             kept = {n: found[n] for n in self.cell.binds if n in found}
             # Containers changed in place, and what functions bound by `global`, are results too.
             kept.update({n: found[n] for n in mutated(names, given, leaves) if n in found})
-            kept.update({n: v for n, v in _tracers(namespace).items() if older.get(n) is not v})
+            kept.update({n: v for n, v in tracers(namespace).items() if older.get(n) is not v})
             if LAST in found:
                 kept[LAST] = found[LAST]
             flat, tree = pytree.tree_flatten(kept)
@@ -211,64 +204,6 @@ class CellProgram:
             seconds,
             compiled.executable.source,
         )
-
-
-def leak_note(held: Sequence[str]) -> str:
-    """What to do about what holds traced values."""
-    return (
-        f"note: {', '.join(held[:8])} holds values of the tracing, not arrays: give them names in "
-        "the cell, which become arrays when it has run"
-    )
-
-
-def _tracers(namespace: dict[str, Any]) -> dict[str, Tracer]:
-    return {n: v for n, v in [*namespace.items()] if isinstance(v, Tracer)}
-
-
-def traced_cells(values: Sequence[Any], known: Iterable[CellType]) -> list[CellType]:
-    """Variables with traced values that functions among the values have captured.
-
-    Args:
-        values: what the cell gives.
-        known: variables that are settled otherwise.
-    """
-    seen = {id(c) for c in known}
-    found = []
-    todo = [f for f in map(plain_function, values) if f is not None]
-    while todo:
-        for variable in todo.pop().__closure__ or ():
-            if id(variable) in seen:
-                continue
-            seen.add(id(variable))
-            try:
-                held = variable.cell_contents
-            except ValueError:  # not bound yet
-                continue
-            if isinstance(held, Tracer):
-                found.append(variable)
-            else:
-                todo += [f for f in (plain_function(held),) if f is not None]
-    return found
-
-
-def holders(names: Iterable[str], values: Sequence[Any], namespace: dict[str, Any]) -> list[str]:
-    """What of the user's holds traced values after tracing: constants and classes of the cell."""
-    found = []
-    for name, value in [*((n, namespace.get(n)) for n in names), *((None, v) for v in values)]:
-        held = attributes(value)
-        label = name or getattr(value, "__name__", type(value).__name__)
-        if isinstance(value, type) and value.__module__ == "__main__":
-            held = dict(vars(value))
-        if isinstance(value, functools.partial):
-            held = {"args": [*value.args], "keywords": value.keywords}
-        if type(value) in (dict, list):
-            held = {"": value} if has_leaves(value) else value
-        found += [
-            f"{label}.{attribute}".rstrip(".")
-            for attribute, inner in held.items()
-            if has_leaves(inner) and any(isinstance(x, Tracer) for x in pytree.tree_leaves(inner))
-        ]
-    return list(dict.fromkeys(found))
 
 
 def _clock(seconds: dict[str, float], name: str, call: Callable[[], Any]) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 from pullback.core import pytree
 from pullback.core.aval import is_arraylike
 from pullback.xla.array import Array
-from pullback_magics.cells import register_line
+from pullback_magics.cell_sources import register_line
 from pullback_magics.faults import MagicError
 from pullback_magics.names import names_of
 from pullback_magics.options import Line, parse_expression

@@ -7,7 +7,8 @@ import pytest
 
 import pullback.numpy as jnp
 from pullback.api.jit import jit
-from pullback_magics.captured import captured_names, changes, snapshot, token
+from pullback_magics.captured import captured_names, changes, snapshot
+from pullback_magics.tokens import token
 
 
 @pytest.mark.parametrize(
