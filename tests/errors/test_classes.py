@@ -1,5 +1,6 @@
 """The error classes: their bases, their own examples, and what their messages are made of."""
 
+import math
 import pickle
 import re
 import traceback
@@ -9,7 +10,7 @@ import pytest
 
 import pullback as jax
 import pullback.numpy as jnp
-from pullback import errors
+from pullback import errors, lax
 from pullback.api import check_error
 from pullback.core import errors as core_errors
 from pullback.experimental import checkify
@@ -165,3 +166,36 @@ def test_context_stands_in_the_message():
 def test_broadcasting_advice(shapes, advice):
     text = str(core_errors.broadcast_error("add", [str(s) for s in shapes], shapes))
     assert advice in text
+
+
+@pytest.mark.parametrize("transform", ["grad", "jvp"])
+@pytest.mark.parametrize("x", [2.0, np.float32(2)])
+@pytest.mark.parametrize(
+    ("fun", "error"),
+    [
+        (lambda x: float(x) * x, errors.ConcretizationTypeError),
+        (lambda x: complex(x).real * x, errors.ConcretizationTypeError),
+        (lambda x: math.sin(x) * x, errors.ConcretizationTypeError),
+        (lambda x: x.tolist() * x, errors.ConcretizationTypeError),
+        (lambda x: np.sin(x) * x, errors.TracerArrayConversionError),
+        (lambda x: np.asarray(x) * x, errors.TracerArrayConversionError),
+        (lambda x: np.array([x, x]).sum() * x, errors.TracerArrayConversionError),
+    ],
+)
+def test_a_derivative_is_not_lost_in_silence(transform, x, fun, error):
+    with pytest.raises(error, match="its derivative would be lost") as caught:
+        jax.grad(fun)(x) if transform == "grad" else jax.jvp(fun, (x,), (x,))
+    assert "stop_gradient" in str(caught.value)
+
+
+@pytest.mark.parametrize("x", [2.0, np.float32(2)])
+def test_values_under_grad_that_lose_no_derivative(x):
+    for fun in (
+        lambda x: x if x > 1 else -x,
+        lambda x: x if x else -x,
+        lambda x: x * int(x) / 2,
+        lambda x: x * x.item() / 2,
+        lambda x: x * float(lax.stop_gradient(x)) / 2,
+        lambda x: (f"{x:.2f}", str(x), repr(x), x)[3],
+    ):
+        assert float(jax.grad(fun)(x)) == 1.0

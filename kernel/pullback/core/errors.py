@@ -179,6 +179,27 @@ class TracerArrayConversionError(JAXTypeError):
         )
 
 
+def lost_derivative(error: type[Exception], tracer: Any) -> Exception:
+    """The error of a value that is being differentiated and would become a constant."""
+    asked = (
+        "a NumPy array was asked of a value that is being differentiated, as by np.sin(x)"
+        if error is TracerArrayConversionError
+        else "a plain number was asked of a value that is being differentiated, as by float(x) or "
+        "math.sin(x)"
+    )
+    made = error(tracer)
+    made.args = (
+        compose(
+            f"{asked}: its derivative would be lost.",
+            f"The value: {value_text(tracer)}.",
+            where_text(),
+            "Instead: call the function of jnp (jnp.sin for np.sin and math.sin); to look at the "
+            "value, print(x) or float(lax.stop_gradient(x)).",
+        ),
+    )
+    return made
+
+
 class TracerIntegerConversionError(JAXTypeError):
     """A traced value was used as an index or size of Python or NumPy.
 

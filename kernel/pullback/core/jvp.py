@@ -92,6 +92,7 @@ class JVPTracer(Tracer):
     """A primal value with its tangent."""
 
     __slots__ = ("primal", "tangent")
+    has_tangent = True
 
     def __init__(self, trace: Trace, primal: Any, tangent: Any) -> None:
         self._trace = trace

@@ -319,6 +319,7 @@ class LinTracer(Tracer):
     """A primal value with the number of its tangent in the linear program."""
 
     __slots__ = ("index", "primal")
+    has_tangent = True
 
     def __init__(self, trace: Trace, primal: Any, index: int) -> None:
         self._trace = trace

@@ -307,7 +307,8 @@ def _whole(
     program = linear.program
     residuals = tuple([deferred.code(r) for r in program.residuals])
     asked = tuple([r.number for r in results if type(r) is Pending])
-    key = (len(linear.in_avals), tuple(program.keys), residuals, index, asked)
+    types = (tuple(linear.in_avals), typeof(ct))
+    key = (types, tuple(program.keys), residuals, index, asked)
 
     def make() -> _Whole:
         trace = JaxprTrace(eval_trace, "gradient")

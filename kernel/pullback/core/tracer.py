@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from pullback.core import errors, source
 from pullback.core.aval import ShapedArray, typeof
 
@@ -116,6 +118,8 @@ class Tracer:
 
     _trace: Any
     aval: ShapedArray
+    # Whether the value is being differentiated, so that a plain number in its place is another one.
+    has_tangent = False
 
     shape = property(lambda self: self.aval.shape)
     dtype = property(lambda self: self.aval.dtype)
@@ -135,6 +139,13 @@ class Tracer:
         value = self.concrete()
         if value is None:
             raise error(self)
+        return value if hasattr(value, "__array__") else np.asarray(value, self.aval.dtype)
+
+    def _constant(self, error: type[Exception]) -> Any:
+        """The value, where making it a constant loses no derivative."""
+        value = self._known(error)
+        if self.has_tangent:
+            raise errors.lost_derivative(error, self)
         return value
 
     def __bool__(self) -> bool:
@@ -146,16 +157,16 @@ class Tracer:
         return int(self._known(errors.ConcretizationTypeError))
 
     def __float__(self) -> float:
-        return float(self._known(errors.ConcretizationTypeError))
+        return float(self._constant(errors.ConcretizationTypeError))
 
     def __complex__(self) -> complex:
-        return complex(self._known(errors.ConcretizationTypeError))
+        return complex(self._constant(errors.ConcretizationTypeError))
 
     def __index__(self) -> int:
         return self._known(errors.TracerIntegerConversionError).__index__()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        return self._known(errors.TracerArrayConversionError).__array__(dtype, copy=copy)
+        return self._constant(errors.TracerArrayConversionError).__array__(dtype, copy=copy)
 
     def item(self, *args: int) -> Any:
         """The value as a Python scalar, where it is known."""
@@ -163,7 +174,7 @@ class Tracer:
 
     def tolist(self) -> Any:
         """The value as nested lists, where it is known."""
-        return self._known(errors.ConcretizationTypeError).tolist()
+        return self._constant(errors.ConcretizationTypeError).tolist()
 
     def __len__(self) -> int:
         if not self.aval.shape:
