@@ -135,14 +135,15 @@ def _terms(x: Any, own: Any, order: int, at: int, factorial_scaled: bool) -> Ter
     if isinstance(own, ZeroSeries):
         return (None,) * order
     aval = typeof(x)
-    out = []
+    out: list[Any] = []
     for k, term in enumerate(own, 1):
         if isinstance(term, ZeroTerm) or getattr(term, "dtype", None) == dtypes.float0:
             out.append(None)
             continue
         _check_leaf(term, f"term {k - 1} of argument {at}")
         if not dtypes.is_inexact(aval.dtype):
-            out.append(_no_term(term, aval, at))
+            _check_zero(term, aval, at)
+            out.append(None)
             continue
         shape = typeof(term).shape
         if np.broadcast_shapes(shape, aval.shape) != aval.shape:
@@ -157,8 +158,8 @@ def _terms(x: Any, own: Any, order: int, at: int, factorial_scaled: bool) -> Ter
     return tuple(out)
 
 
-def _no_term(term: Any, aval: Any, at: int) -> None:
-    """Nothing, for an argument that cannot vary.
+def _check_zero(term: Any, aval: Any, at: int) -> None:
+    """Check that an argument that cannot vary is not told to.
 
     Raises:
         TypeError: the term is not known to be zero.

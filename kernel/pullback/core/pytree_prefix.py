@@ -131,7 +131,7 @@ def mismatch(
     there = registry.flatten_one_level(second)
     children, metadata = list(here[0]), here[1]
     if there is None or type(first) is not type(second):
-        found = f"a leaf ({type(second).__qualname__})" if there is None else None
+        found = f"a leaf ({type(second).__qualname__})"
         if there is not None:
             found = _node_text(type(second), len(list(there[0])), second)
         return f"{at}, {_node_text(type(first), len(children), first)} against {found}."
@@ -147,7 +147,7 @@ def mismatch(
         return f"{at}, {type(first).__qualname__} with metadata {metadata!r} against {there[1]!r}."
     pairs = flatten_one_level_with_keys(first)[0]
     for (key, child), other in zip(pairs, others, strict=True):
-        found = mismatch(child, other, is_leaf, (*path, key), exact=exact)
-        if found is not None:
-            return found
+        below = mismatch(child, other, is_leaf, (*path, key), exact=exact)
+        if below is not None:
+            return below
     return None
