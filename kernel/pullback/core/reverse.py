@@ -76,12 +76,14 @@ class Linearized:
             for i, a in zip(self.out_indices, self.out_avals, strict=True)
         ]
 
-    def vjp(self, cotangents: Sequence[Any], on_cotangent: Any = None) -> list[Any]:
+    def vjp(
+        self, cotangents: Sequence[Any], on_cotangent: Any = None, compile_whole: bool = True
+    ) -> list[Any]:
         """Pull cotangents (arrays or `Zero`) back to the inputs."""
         cts = [ct for ct, i in zip(cotangents, self.out_indices, strict=True) if i is not None]
         if all(type(ct) is Zero for ct in cts):
             return [Zero(a) for a in self.in_avals]
-        if on_cotangent is None and not self._must_record():
+        if on_cotangent is None and compile_whole and not self._must_record():
             zeros = tuple([type(ct) is Zero for ct in cts])
             compiled = self._compiled(zeros, lambda: self._transposed(zeros))
             if compiled is not None:
@@ -141,6 +143,9 @@ _STRUCTURE_LIMIT = 256
 # A structure is compiled at its second appearance; longer ones, which take seconds to compile,
 # only after they have come back often enough.
 _EQNS_PER_CALL = 300
+# What an operation of a whole gradient counts against that: unfused, forward and backward take 10 ms
+# an operation to compile (a transformer block, 2 x86 cores, December 2026).
+_WHOLE_COST = 20
 
 
 def _from_second(key: tuple, size: int, make: Callable[[], Any]) -> Any:
@@ -264,8 +269,10 @@ def gradient_flat(
         whole = _whole(linear, trace.deferred, index, ct, results)
         if whole is not None:
             return whole.run(trace, ct, results, nonzero)
+    # What will be compiled whole is not compiled in parts before.
+    in_parts = trace.deferred is None
     trace.run_waiting()
-    return [resolved(r) for r in results], nonzero, linear.vjp([ct])
+    return [resolved(r) for r in results], nonzero, linear.vjp([ct], compile_whole=in_parts)
 
 
 @dataclass(slots=True)
@@ -324,5 +331,4 @@ def _whole(
             jaxpr, consts = trace.finish([*inputs, start], [*outs, *[found[n] for n in asked]])
         return _Whole(close(jaxpr), consts, present)
 
-    # Forward and backward together take about twice as long to compile as the backward pass alone.
-    return _from_second(key, 2 * len(program.keys), make)
+    return _from_second(key, _WHOLE_COST * len(program.keys), make)
