@@ -120,23 +120,25 @@ def home_buffers(values: Sequence[Any]) -> list[Any] | None:
             buf = x._buf
             if buf._sharding is not home or buf.is_deleted():
                 return None
-        elif kind in HASHED_SCALARS and x != 0:
-            buf = fast_scalars.get((kind, x, device, config.jax_enable_x64)) or fast_scalar(
-                x, device
-            )
         elif isinstance(x, np.ndarray | np.generic | bool | int | float | complex):
-            buf = to_buffer(x, device)
+            buf = buffer_of(x, device)
         else:
             return None
         bufs.append(buf)
     return bufs
 
 
-def fast_scalar(x: Any, device: Any) -> Any:
-    if len(fast_scalars) >= _SCALAR_LIMIT:
-        fast_scalars.clear()
-    buf = to_buffer(x, device)
-    fast_scalars[type(x), x, device, config.jax_enable_x64] = buf
+def buffer_of(x: Any, device: Any) -> Any:
+    """The C++ array of a value that is not an Array; that of a number is found by its value."""
+    kind = type(x)
+    if kind not in HASHED_SCALARS or x == 0:
+        return to_buffer(x, device)
+    key = (kind, x, device, config.jax_enable_x64)
+    buf = fast_scalars.get(key)
+    if buf is None:
+        if len(fast_scalars) >= _SCALAR_LIMIT:
+            fast_scalars.clear()
+        buf = fast_scalars[key] = to_buffer(x, device)
     return buf
 
 

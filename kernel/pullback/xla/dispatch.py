@@ -16,10 +16,8 @@ from pullback.core.jaxpr import Eqn, Jaxpr, Var, inner_jaxprs
 from pullback.core.tracer import Primitive, backend, eval_trace
 from pullback.xla import client, compat, spmd
 from pullback.xla.arguments import (
-    HASHED_SCALARS,
+    buffer_of,
     clear_scalars,
-    fast_scalar,
-    fast_scalars,
     move_together,
     n_scalars,
     refuse_deleted,
@@ -226,14 +224,7 @@ def _run_in_python(prim: Primitive, args: tuple, params: dict) -> Any:
     # Avals are interned and kept alive by the cache entries, so that their ids may stand for them.
     key: list[Any] = [prim, device, False]
     for x in args:
-        if type(x) is Array:
-            buf = x._buf
-        elif type(x) in HASHED_SCALARS and x != 0:
-            buf = fast_scalars.get((type(x), x, device, config.jax_enable_x64)) or fast_scalar(
-                x, device
-            )
-        else:
-            buf = to_buffer(x, device)
+        buf = x._buf if type(x) is Array else buffer_of(x, device)
         bufs.append(buf)
         key.append(id(buf.aval))
         if buf._sharding is not home:
@@ -359,14 +350,7 @@ def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], params: dict) -> list[Any]:
     bufs = []
     away = committed = False
     for x in args:
-        if type(x) is Array:
-            buf = x._buf
-        elif type(x) in HASHED_SCALARS and x != 0:
-            buf = fast_scalars.get((type(x), x, device, config.jax_enable_x64)) or fast_scalar(
-                x, device
-            )
-        else:
-            buf = to_buffer(x, device)
+        buf = x._buf if type(x) is Array else buffer_of(x, device)
         bufs.append(buf)
         if buf._sharding is not home:
             away = True
