@@ -192,11 +192,7 @@ def linearize_flat(
     Returns:
         The results and the linear program in the tangents of the varied arguments.
     """
-    t_avals = [tangent_aval(typeof(p)) for p in primals]
-    if nonzero is None:
-        nonzero = [a.dtype != float0 for a in t_avals]
-    in_avals = [a for a, nz in zip(t_avals, nonzero, strict=True) if nz]
-    trace, results, indices = _trace(fun, primals, nonzero, in_avals, None)
+    trace, nonzero, results, indices = _trace(fun, primals, nonzero, None)
     out_avals = [tangent_aval(typeof(o)) for o in results]
     return results, Linearized(trace.program, nonzero, indices, out_avals)
 
@@ -204,12 +200,14 @@ def linearize_flat(
 def _trace(
     fun: Callable[..., Sequence[Any]],
     primals: Sequence[Any],
-    nonzero: Sequence[bool],
-    in_avals: list[ShapedArray],
+    nonzero: Sequence[bool] | None,
     deferred: Deferred | None,
-) -> tuple[LinearizeTrace, list[Any], list[int | None]]:
-    """Run a flat function under a new trace: results, and the numbers of their tangents."""
-    program = Program(in_avals)
+) -> tuple[LinearizeTrace, list[bool], list[Any], list[int | None]]:
+    """Run a flat function under a new trace: which arguments are varied (by default all that can
+    be), the results, and the numbers of their tangents."""
+    t_avals = [tangent_aval(typeof(p)) for p in primals]
+    nonzero = [a.dtype != float0 for a in t_avals] if nonzero is None else list(nonzero)
+    program = Program([a for a, nz in zip(t_avals, nonzero, strict=True) if nz])
     trace = LinearizeTrace(state.trace, program, deferred)
     state.trace = trace
     try:
@@ -232,7 +230,7 @@ def _trace(
         else:
             results.append(o)
             indices.append(None)
-    return trace, results, indices
+    return trace, nonzero, results, indices
 
 
 def gradient_flat(
@@ -253,13 +251,8 @@ def gradient_flat(
         The results (the first is None unless it is needed), which arguments are varied, and their
         cotangents (arrays or `Zero`).
     """
-    t_avals = [tangent_aval(typeof(p)) for p in primals]
-    nonzero = [a.dtype != float0 for a in t_avals]
-    in_avals = [a for a, nz in zip(t_avals, nonzero, strict=True) if nz]
     may_wait = state.trace is eval_trace and not backend.watched()
-    trace, results, indices = _trace(
-        fun, primals, nonzero, in_avals, Deferred() if may_wait else None
-    )
+    trace, nonzero, results, indices = _trace(fun, primals, None, Deferred() if may_wait else None)
     aval = typeof(results[0])
     index, ct = indices[0], one(aval)
     if not need_value:

@@ -119,7 +119,7 @@ def compile_jaxpr(
     With `separately`, no operations are fused or rewritten together, so that each gives the same
     bits as when it is run alone.
     """
-    key = ("compiled", device, committed, tuple(donated), config.trace_key())
+    key = ("compiled", device, committed, tuple(donated), separately, config.trace_key())
     found = jaxpr.cache.get(key)
     if found is None:
         lowered = lower_module(
@@ -342,9 +342,10 @@ def _run_spread(prim: Primitive, args: tuple, params: dict, mesh: Any) -> Any:
 
 def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], params: dict) -> list[Any]:
     """Run a jaxpr (without constvars) on concrete arguments by its compiled form."""
+    name, separately = params.get("name", ""), params.get("separately", False)
     mesh = spmd.find_mesh(jaxpr)
     if mesh is not None:
-        return spmd.run_spmd(jaxpr, args, mesh, params.get("name", ""))
+        return spmd.run_spmd(jaxpr, args, mesh, name)
     device = client.default_device()
     home = compat.single_device_sharding(device)
     bufs = []
@@ -359,31 +360,23 @@ def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], params: dict) -> list[Any]:
     if away:
         mesh = spmd.input_mesh(args)
         if mesh is not None:
-            outs = spmd.run_spmd(jaxpr, args, mesh, params.get("name", ""))
-            return observed_program(jaxpr, args, outs, params.get("name", ""))
+            outs = spmd.run_spmd(jaxpr, args, mesh, name)
+            return observed_program(jaxpr, args, outs, name)
         device, bufs, committed = move_together(bufs)
-        separately = params.get("separately", False)
-        name = params.get("name", "")
         outs = compile_jaxpr(jaxpr, device, committed, name, separately=separately)(bufs)
-        return observed_program(jaxpr, args, outs, params.get("name", ""))
-    fast = jaxpr.cache.get(("home", committed))
+        return observed_program(jaxpr, args, outs, name)
+    key = ("home", committed, separately)
+    fast = jaxpr.cache.get(key)
     if fast is None or fast[0] is not device or fast[1] != config.trace_key():
-        compiled = compile_jaxpr(
-            jaxpr,
-            device,
-            committed,
-            params.get("name", ""),
-            separately=params.get("separately", False),
-        )
-        fast = (device, config.trace_key(), compiled.run_bufs)
-        jaxpr.cache["home", committed] = fast
+        compiled = compile_jaxpr(jaxpr, device, committed, name, separately=separately)
+        fast = jaxpr.cache[key] = (device, config.trace_key(), compiled.run_bufs)
     try:
         outs = [Array(b) for b in fast[2](bufs)]
     except compat.XlaRuntimeError:
         refuse_deleted(bufs)
         raise
     if after_program:
-        observed_program(jaxpr, args, outs, params.get("name", ""))
+        observed_program(jaxpr, args, outs, name)
     return outs
 
 
